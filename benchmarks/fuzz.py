@@ -79,6 +79,11 @@ ROWS: dict[str, list[dict]] = {
     "helpsteer2": [RATED, {**RATED, "response": "s"}],
     "helpsteer2-disagreements": [{**RATED, **{name: [2, 3, 2] for name in ATTRIBUTES}}],
     "helpsteer2-preference": [PREFERENCE],
+    "helpsteer3-preference": [
+        {"domain": "code", "language": "python", "context": [{"role": "user", "content": "p"}]}
+        | {"response1": "a", "response2": "b", "overall_preference": -2}
+        | {"individual_preference": [{"score": -2, "reasoning": "r"}]}
+    ],
     "helpsteer2-unrated": [
         {"input": "a\n<extra_id_1>Assistant\nb", "response_a": "b", "response_b": "c"}
     ],

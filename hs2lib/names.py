@@ -18,11 +18,17 @@ from hs2lib.group import ATTRIBUTES as ATTRIBUTES
 # Every response has labels.
 RATED = ("helpsteer2", "helpsteer2-partial", "helpsteer", "oasst1", "ratings")
 
-# Every response has the ratings of each annotator.
-ANNOTATED = ("helpsteer2-disagreements", "summeval", "pandalm", "ratings")
+# Every response has the ratings of each annotator, or every pair their preferences.
+ANNOTATED = ("helpsteer2-disagreements", "summeval", "pandalm", "helpsteer3-preference", "ratings")
 
 # The data set says which of two responses is better.
-COMPARED = ("helpsteer2-preference", "helpsteer2-preference-partial", "hh-rlhf", "pandalm")
+COMPARED = (
+    "helpsteer2-preference",
+    "helpsteer2-preference-partial",
+    "helpsteer3-preference",
+    "hh-rlhf",
+    "pandalm",
+)
 
 # The responses have no labels.
 UNRATED = ("helpsteer2-unrated",)
@@ -66,8 +72,32 @@ TEMPLATES = ("chat", "reference")
 # What is done with a text that spells out a control token of a template.
 CONTROL_TEXT = ("plain", "escape", "refuse")
 
-# What a reward model minimises.
-OBJECTIVES = ("regression", "bradley-terry")
+# What a reward model minimises: squared errors of ratings, or a loss of pairs of responses.
+OBJECTIVES = ("regression", "bradley-terry", "bradley-terry-margin", "bradley-terry-scaled")
+
+# What a loss of pairs does with two responses of which neither is better.
+TIES = ("leave out", "keep", "refuse")
+
+# Ways to learn from judgements; `hs2lib.evaluate.ratings_or_preferences` says what each one is.
+LEARNERS = (
+    "five",
+    "five-weighted",
+    "helpfulness",
+    "plain",
+    "margin",
+    "scaled",
+    "helpfulness-again",
+    "plain-begun",
+    "margin-begun",
+    "scaled-begun",
+    "plain-expo",
+    "margin-expo",
+    "scaled-expo",
+)
+
+# Where the head of a reward model starts: near zero, at the ridge solution, as the model that the
+# training begins with has it.
+HEADS = ("fresh", "ridge", "saved")
 
 # What is trained: all weights, or adapters.
 TRAINED = ("full", "lora")

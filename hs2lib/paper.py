@@ -6,6 +6,8 @@ computed from a run, and no run writes to them.
 `released.csv` names rows that no paper prints: models that were published, and that no model card
 ties to a row of the paper. `columns.csv` has the rule by which `hs2lib.report.verdict` judges the
 numbers of a column, with its reason. The rules were fixed before any run.
+
+Tables of other works (`BEYOND`, as sequel.csv) lie there too, apart from the paper's.
 """
 
 import csv
@@ -113,6 +115,43 @@ def _table(table: str, title: str, source: str, unit: str) -> Table:
 
 
 TABLES = {row["table"]: _table(**row) for row in _rows("tables.csv")}
+
+
+def _beyond(table: str, title: str, source: str, like: str) -> Table:
+    """A table of another work, judged by the rules of a table of the paper with such columns.
+
+    table: its file. like: the paper's table.
+    """
+    rules_of = TABLES[like].rules
+    last_row = TABLES[like].rows[-1]
+    values = {}
+    rules = {}
+    for cells in _rows(f"{table}.csv"):
+        for column in TABLES[like].columns:
+            if column in cells:
+                values[cells["row"], column] = float(cells[column])
+                rules[cells["row"], column] = rules_of[last_row, column]
+    return Table(table, title, source, TABLES[like].unit, values, rules)
+
+
+# Tables of other works that runs of ours stand beside. None of their numbers is the paper's.
+BEYOND = {
+    "sequel": _beyond(
+        "sequel",
+        "RewardBench accuracy of HelpSteer2-Preference's reward models",
+        "arXiv 2410.01257, from a secondary source",
+        "table-3",
+    )
+}
+
+
+def read_from(table: str) -> dict[str, str]:
+    """Row of a table of `BEYOND` -> where it was read; "secondary" is a source other than the work.
+
+    Raises OSError for another table.
+    """
+    return {row["row"]: row["source"] for row in _rows(f"{table}.csv")}
+
 
 # The row of Table 4 of each policy of our notebooks. The policy of a named run has the run's name
 # in it: SFT@open-assistant.

@@ -20,7 +20,15 @@ from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.run.setup import Setup
 from hs2lib.train import objectives, progress
-from hs2lib.train.items import Item, Prepared, best_worst_pairs, compared, cut, labels_of
+from hs2lib.train.items import (
+    Item,
+    Prepared,
+    best_worst_pairs,
+    compared,
+    cut,
+    labels_of,
+    preferences_of,
+)
 from hs2lib.train.objectives import Objective
 from hs2lib.train.recipes import DPO
 from hs2lib.train.trainer import TrainingResult, fit
@@ -36,12 +44,14 @@ def by_attribute(
     groups are pairs by position, so a prompt that occurs twice gives two pairs.
 
     Args:
-        groups: rated groups.
-        attribute: the label that decides.
+        groups: rated groups, or pairs with a preference.
+        attribute: the label that decides, or "" for the pairs' own preference.
     Returns: the pairs, chosen before rejected, and counts by name, as `best_worst_pairs`.
     Raises: ValueError where no group has the attribute, naming those there are.
     """
     groups = list(groups)
+    if not attribute:
+        return best_worst_pairs(groups, preferences_of(groups))
     named = sorted({name for group in groups for name in group.attributes})
     if attribute not in named:
         raise ValueError(f"no group has labels for {attribute!r}; there are: {', '.join(named)}")
@@ -158,6 +168,7 @@ def items(
     Raises: as `items.compared`.
     """
     compared_items, counts = compared(reference, pairs, too_long=too_long)
+    del counts["ties_left_out"]  # the rule of pairs counts them
     reference_log_probs = _log_probs(reference, compared_items, **options)  # [pairs, 2]
     with_reference = []
     for item, log_probs in zip(compared_items, reference_log_probs, strict=True):

@@ -1,12 +1,13 @@
 """Readers of data sets of two responses to a prompt, most of them with which one is better."""
 
+from dataclasses import replace
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hs2lib.data.readers import Conversation, or_nan, spoken_turns, values
 from hs2lib.data.rows import Fault, Row, Text, columns, expected, shown, whole
-from hs2lib.group import Group, Response, Turn
+from hs2lib.group import Group, Response, Turn, prompt_string
 
 
 class Two(Row):
@@ -85,6 +86,61 @@ class Preference(Two, extra="ignore"):
     preferences: Annotated[list[Vote], AfterValidator(_strengths)] = Field(
         (), alias="all_preferences_unprocessed"
     )
+
+
+# HelpSteer3
+
+
+class Message(Row, extra="ignore"):
+    """One message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Text
+
+
+def _asked(messages: list[Message]) -> tuple[Turn, ...]:
+    """The turns of a conversation that waits for an answer; raises Fault for others."""
+    if not messages or messages[-1].role != "user":
+        last = f"ends with the {messages[-1].role}'s" if messages else "is empty"
+        raise Fault(None, f"the conversation {last}", "end with the message that is answered")
+    prompt = tuple(Turn(message.role, message.content) for message in messages)
+    prompt_string(prompt)  # raises ValueError where the turns make no prompt
+    return prompt
+
+
+class Judgement(Row, extra="ignore"):
+    """One annotator's preference with the reason for it, which is not kept."""
+
+    score: Strength
+    reasoning: str
+
+
+def _scores(judgements: list[Judgement]) -> tuple[float, ...]:
+    return tuple(float(judgement.score) for judgement in judgements)
+
+
+class HelpSteer3(Two, extra="ignore"):
+    """HelpSteer3's preferences: -3..3, negative where response 1 is better.
+
+    `preferences` are those of the annotators that were kept, three of three to five. Domain and
+    language stand at the end of a group's source. Paper: silent (arXiv 2505.11475; fields as its
+    card names them). It was never run on the released files.
+    """
+
+    domain: Literal["general", "stem", "code", "multilingual"]
+    language: Text
+    prompt: Annotated[list[Message], AfterValidator(_asked)] = Field(alias="context")
+    first: Text = Field(alias="response1")
+    second: Text = Field(alias="response2")
+    preference: Annotated[Strength, AfterValidator(float)] = Field(alias="overall_preference")
+    preferences: Annotated[list[Judgement], AfterValidator(_scores)] = Field(
+        alias="individual_preference"
+    )
+
+    def group(self, name: str, source: str) -> Group:
+        """The row as a group."""
+        pair = super().group(name, f"{source}, {self.domain}, {self.language}")
+        return replace(pair, attributes=())
 
 
 # HH-RLHF

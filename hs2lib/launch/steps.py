@@ -17,6 +17,7 @@ from hs2lib.evaluate import (
     gallery,
     grading,
     preferences,
+    ratings_or_preferences,
     reward_metrics,
     rewardbench,
     selection,
@@ -320,6 +321,16 @@ def sample_13(setup: Setup) -> None:
     asked = [mt, arena, alpaca]
     graders = grading.choose_graders(setup, asked)
     answers = answering.respond(setup, who, truthful, asked)
+
+
+# 15 Ratings or preferences
+
+
+def train_15(setup: Setup) -> tuple:
+    """Train each learner, from ratings or from preferences."""
+    judged = ratings_or_preferences.load_judgements(setup)
+    folders = ratings_or_preferences.train(judged, setup)
+    return judged, folders
 
 
 # 16 Reward benchmarks of today

@@ -70,15 +70,7 @@ class RewardModel(Decoder):
         self.attributes = check_attributes(attributes)
         # The weights, mean and SD of a head that `hs2lib.models.export.fold` made.
         self.folded: dict | None = None
-        self.head = nn.Linear(width(backbone), len(self.attributes), bias=bias, dtype=torch.float32)
-        # A small start: predictions begin near 0, so that the first steps are not spent undoing
-        # noise.
-        with torch.no_grad():
-            generator = torch.Generator().manual_seed(seed)
-            sd = 0.02 / self.head.in_features**0.5
-            self.head.weight.normal_(0, sd, generator=generator)
-            if bias:
-                self.head.bias.zero_()
+        self.head = fresh_head(width(backbone), len(self.attributes), bias=bias, seed=seed)
 
     @classmethod
     def from_classifier(
@@ -235,6 +227,26 @@ def _output_order(names: Sequence[str]) -> list[int]:
         return NINE.index(name) if name in NINE else len(NINE)
 
     return sorted(range(len(names)), key=rank)
+
+
+def fresh_head(hidden: int, outputs: int, *, bias: bool = False, seed: int = 0) -> nn.Linear:
+    """A linear head, float32, with a small start: predictions begin near 0.
+
+    So the first steps are not spent undoing noise. Paper: silent.
+
+    Args:
+        hidden: numbers of a state.
+        outputs: of the head.
+        bias: whether it has one, which begins at 0.
+        seed: of its weights.
+    """
+    head = nn.Linear(hidden, outputs, bias=bias, dtype=torch.float32)
+    with torch.no_grad():
+        generator = torch.Generator().manual_seed(seed)
+        head.weight.normal_(0, 0.02 / hidden**0.5, generator=generator)
+        if bias:
+            head.bias.zero_()
+    return head
 
 
 def check_attributes(attributes: Sequence[str]) -> tuple[str, ...]:

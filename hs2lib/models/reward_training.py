@@ -24,8 +24,8 @@ import torch
 from hs2lib import paths
 from hs2lib.data.load import Loaded, load
 from hs2lib.group import Group
-from hs2lib.models import baselines
-from hs2lib.models.reward_model import RewardModel
+from hs2lib.models import baselines, derived
+from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.saved import device
 from hs2lib.run.setup import Setup
 from hs2lib.train import items, objectives, progress, recipes
@@ -133,7 +133,9 @@ def new_model(data: Parts, setup: Setup) -> RewardModel:
     Paper: section 3 (a linear layer on the state of the last token).
 
     For a loss of pairs the one output is "reward". Where nothing is rated the model has all of the
-    recipe's attributes, and `prepare` refuses the rows. Raises as `RewardModel.new`.
+    recipe's attributes, and `prepare` refuses the rows. Where the recipe names a saved model to
+    `start` with, its weights are taken, and with head "saved" its outputs (`derived.begun`). Raises
+    as `RewardModel.new` and `derived.begun`, and ValueError for head "saved" without a start.
     """
     recipe = setup.recipe
     if recipe.objective == "regression":
@@ -143,6 +145,18 @@ def new_model(data: Parts, setup: Setup) -> RewardModel:
             outputs = list(recipe.attributes)
     else:
         outputs = ["reward"]
+    if recipe.head == "saved" and not recipe.start:
+        raise ValueError("head saved needs a model that has one: set start to its folder")
+    if recipe.start:
+        saved = load_reward_model(recipe.start)
+        head_seed = None if recipe.head == "saved" else recipe.seed
+        model = derived.begun(saved, outputs, head_seed=head_seed)
+        if recipe.method == "lora" and model.origin is None:
+            raise ValueError(
+                f"{recipe.start} is itself adapters, which are merged now, and new ones on top "
+                "could not be saved: take method full"
+            )
+        return model.to(device())
     model = RewardModel.new(
         recipe.model_name, attributes=outputs, seed=recipe.seed, **recipe.written
     )
@@ -173,7 +187,7 @@ def item_maker(recipe: recipes.RewardModel) -> ItemMaker:
     """How the recipe's loss takes a group: its ratings, or which of its responses is better."""
     if recipe.objective == "regression":
         return items.rated
-    return partial(items.compared, attribute=recipe.compare)
+    return partial(items.compared, attribute=recipe.compare, ties=recipe.ties)
 
 
 def prepare(
@@ -320,16 +334,19 @@ def train(
         callbacks: of transformers, such as `progress.Live`.
     """
     recipe = setup.recipe
+    about = {"head": recipe.head}
+    if recipe.head == "saved":
+        about["start"] = model.fingerprint()  # of the head too: it was read, not computed
     if recipe.method == "lora":
         model.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
     result = fit(
         model,
         prepared.items["train"],
         prepared.items["validation"],
-        objective or objectives.named(recipe.objective),
+        objective or objectives.named(recipe.objective, recipe.ties),
         recipe,
         setup.folder,
-        about={"head": recipe.head},
+        about=about,
         callbacks=callbacks,
     )
     if objective is None:
@@ -361,7 +378,8 @@ def learn_by_heart(
     """The loss of the small base at each of fifty steps on a few groups.
 
     A sound trainer brings it near zero. It checks the trainer and the loss, not the base that the
-    recipe trains. Paper: silent.
+    recipe trains. Two equally good responses are left out: their loss does not go below log 2.
+    Paper: silent.
 
     Args:
         groups: to learn.
@@ -371,7 +389,7 @@ def learn_by_heart(
     """
     recipe = setup.recipe
     model = RewardModel.new("small", attributes=attributes, seed=recipe.seed)
-    make_items = item_maker(recipe)
+    make_items = item_maker(replace(recipe, ties="leave out"))
     train_items, _ = make_items(model, groups)
     quick = recipes.Recipe(
         steps=50,
@@ -381,9 +399,8 @@ def learn_by_heart(
         autocast="float32",
         save_every=50,
     )
-    result = fit(
-        model, train_items, [], objective or objectives.named(recipe.objective), quick, setup.folder
-    )
+    objective = objective or objectives.named(recipe.objective)
+    result = fit(model, train_items, [], objective, quick, setup.folder)
     training, _ = progress.curves(result.history)
     return training.loss
 

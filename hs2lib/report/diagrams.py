@@ -143,6 +143,23 @@ def prefix_tree() -> Figure:
     return figure
 
 
+def judgement() -> Figure:
+    """One judgement in two forms: ratings for a regression, a preference for a loss of pairs."""
+    figure, ax = _canvas(12, 4.6, (8.4, 3.2))
+    _draw(ax, Box(1.6, 2.3, "two responses\nto one prompt", 2.4, 1.2))
+    _draw(ax, Box(4.9, 3.5, "ratings\n3 and 1", 2.0, 1.1))
+    _draw(ax, Box(4.9, 1.1, "preference\nfirst, strength 2", 2.4, 1.1))
+    _draw(ax, Box(8.6, 3.5, "regression:\nscores near 3 and 1", 3.0, 1.1, JUDGE))
+    _draw(ax, Box(8.6, 1.1, "Bradley-Terry:\nfirst above second", 3.0, 1.1, JUDGE))
+    _arrow(ax, (2.8, 2.5), (3.9, 3.4))
+    _arrow(ax, (2.8, 2.1), (3.7, 1.2))
+    _arrow(ax, (5.9, 3.5), (7.1, 3.5))
+    _arrow(ax, (6.1, 1.1), (7.1, 1.1))
+    _arrow(ax, (8.6, 2.95), (8.6, 1.65), color=LENGTH.color)
+    ax.text(8.8, 2.3, "its weights are a start", fontsize=9, va="center", color=LENGTH.color)
+    return figure
+
+
 def dpo() -> Figure:
     """DPO's two arrows: the chosen response becomes likelier, the rejected one less likely."""
     figure, ax = _canvas(12, 4.2, (8.4, 2.9))

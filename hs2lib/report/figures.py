@@ -922,6 +922,51 @@ def shares_right(
     return fig
 
 
+def pair_losses(
+    differences: Sequence[float], curves: dict[str, tuple[Sequence[float], str]], title: str
+) -> Figure:
+    """Losses of a pair by how far the better response scores above the worse one.
+
+    Args:
+        differences: of the two scores, the horizontal axis.
+        curves: label -> (loss at each difference, style of the line).
+        title: the message.
+    """
+    fig, ax = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
+    for number, (label, (values, style)) in enumerate(curves.items()):
+        ax.plot(differences, values, style, color=f"C{number}", lw=1.6, label=label)
+    ax.axvline(0, color="black", lw=0.8)
+    ax.set(xlabel="score of the better response less that of the worse one", ylabel="loss")
+    ax.set_title(title)
+    legend_beside(ax)
+    return fig
+
+
+def learners(table: pd.DataFrame, measures: Sequence[str], title: str, label: str) -> Figure:
+    """What each of several models reaches on the same pairs, a panel for each measure.
+
+    Args:
+        table: rows (name, measure, value, low, high), names from top to bottom.
+        measures: the panels.
+        title: above all panels.
+        label: what the values are held against.
+    """
+    names = list(dict.fromkeys(table.name))
+    size = (3.3 * len(measures) + 2.5, 0.9 + 0.26 * len(names))
+    fig, axes = plt.subplots(
+        1, len(measures), figsize=size, layout="constrained", squeeze=False, sharey=True
+    )
+    at = np.arange(len(names))
+    for ax, measure in zip(axes[0], measures, strict=True):
+        part = table[table.measure == measure].set_index("name").reindex(names)
+        dots(ax, at, part.value, part.low, part.high, TRUTH)
+        ax.set(xlabel=f"{measure}, {label}", yticks=at, yticklabels=names)
+        ax.grid(axis="x", lw=0.4)
+    axes[0, 0].invert_yaxis()
+    fig.suptitle(title, fontsize=10)
+    return fig
+
+
 def faults(table: pd.DataFrame, title: str) -> Figure:
     """How often a faultless answer scores higher than one with a fault, one row a fault.
 

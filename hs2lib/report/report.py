@@ -350,13 +350,14 @@ class Run:
         number is judged, a line that says why stands in for the table; the files have it.
 
         Args:
-            table: "table-1" to "table-4".
+            table: "table-1" to "table-4", or one of `paper.BEYOND`, whose caption says that it is
+                not the paper's and whose rows say where they were read.
             ours: columns row, column, ours, low, high (95 % interval; NaN where none). It may have
                 `data`, the name of the source that a number comes from (else all sources of the
                 run), and `not comparable`, another reason against a verdict, such as "other judge".
             columns: of the table; without them all.
         """
-        known = paper.TABLES[table]
+        known = paper.TABLES[table] if table in paper.TABLES else paper.BEYOND[table]
         ours = ours.reindex(
             columns=["row", "column", "ours", "low", "high", "data", "not comparable"]
         )
@@ -381,6 +382,10 @@ class Run:
         frame = frame.rename(columns={"low": "95 % low", "high": "95 % high"})
         self.verdicts[table] = frame.verdict.value_counts().to_dict()
         caption = f"{known.title} ({known.source}; {known.unit}): paper against ours."
+        if table in paper.BEYOND:
+            caption = f"{known.title} ({known.source}; {known.unit}) against ours; not the paper's."
+            frame = frame.rename(columns={"paper": "theirs"})
+            frame.insert(1, "read from", frame.row.map(paper.read_from(table)))
         name = f"against-{table}"
         if frame.verdict.isin(verdict.JUDGED).any():
             return self.table(frame, name, caption, digits=4)

@@ -48,6 +48,21 @@ def contributions(outputs: np.ndarray, labels: np.ndarray, groups: np.ndarray) -
     return np.column_stack([present, x, y, x * x, y * y, x * y, error, pairs, right])
 
 
+def within_groups(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Values less the mean of their group, float64 [rows]: what is left is within prompts.
+
+    By hand: 1 and 3 of one prompt and 5 of another become -1, 1 and 0. Paper: silent.
+
+    Args:
+        values: [rows]; a group with nan becomes nan.
+        groups: [rows], the prompt of each row.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    _, number = np.unique(groups, return_inverse=True)  # [rows]
+    means = np.bincount(number, weights=values) / np.bincount(number)  # [groups]
+    return values - means[number]
+
+
 def from_sums(sums: np.ndarray) -> np.ndarray:
     """MSE, Pearson's R and pairwise accuracy of sums [B, 9] of `contributions`.
 

@@ -8,6 +8,7 @@ one twice.
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -19,6 +20,7 @@ from torch import nn
 from hs2lib.engine.chat import label_vector
 from hs2lib.engine.trees import plan
 from hs2lib.group import MISSING, Group
+from hs2lib.names import TIES, one_of
 
 if TYPE_CHECKING:
     from hs2lib.train.recipes import Recipe
@@ -99,12 +101,17 @@ def rated(
 
 
 def compared(
-    model: nn.Module, groups: Iterable[Group], *, attribute: str = "", too_long: str = "raise"
+    model: nn.Module,
+    groups: Iterable[Group],
+    *,
+    attribute: str = "",
+    too_long: str = "raise",
+    ties: str = "leave out",
 ) -> tuple[list[Item], dict[str, int]]:
     """Items for Bradley-Terry: one target a response; differences within a group are the margins.
 
-    Groups in which no two responses differ say nothing and are left out. Paper: section 4.3 (pairs
-    of equal helpfulness are dropped).
+    Paper: section 4.3 (pairs of equal helpfulness are dropped). HelpSteer2-Preference (arXiv
+    2410.01257) leaves pairs of strength 0 out as well.
 
     Args:
         model: a reward model.
@@ -112,30 +119,56 @@ def compared(
         attribute: the label that is the target; "" takes the group's own preference, half of it to
             each side.
         too_long: as for `rated`.
+        ties: what is done with a group in which all responses are equally good: "leave out",
+            "keep" (for an objective that has a loss of ties), or "refuse".
 
     Returns:
-        As `rated`.
+        As `rated`; the counts have `ties_left_out` or `ties_kept` too, which are pairs of equally
+        good responses.
 
     Raises:
-        ValueError: no two responses to one prompt differ.
+        ValueError: no two responses to one prompt differ, or ties are refused and there are some.
     """
+    one_of("ties", ties, TIES)
     groups = list(groups)
 
     def targets(group: Group) -> np.ndarray:
-        values = [MISSING] * len(group.responses)
-        if attribute:
-            values = _labels(group, attribute)
-        elif group.preference is not None and len(group.responses) == 2:
-            values = [-group.preference / 2, group.preference / 2]
-        if len(set(values) - {MISSING}) < 2:
+        values = _compared_values(group, attribute)
+        n_different = len(set(values) - {MISSING})
+        if n_different < 2 and not (ties == "keep" and _n_ties(values)):
             values = [MISSING] * len(values)
         return np.array(values, dtype=np.float32)[:, None]  # [G, 1]
 
+    ties_of = {group.id: _n_ties(_compared_values(group, attribute)) for group in groups}
+    tied = [name for name, number in ties_of.items() if number]
+    what = attribute or "preference"
+    if ties == "refuse" and tied:
+        raise ValueError(
+            f"{len(tied)} of {len(groups)} groups have responses of equal {what}, "
+            f"the first is {tied[0]!r}: take such rows out, or set ties to 'leave out' or 'keep'"
+        )
     no_items = (
         "nothing to compare: no two responses to one prompt differ in "
-        f"{attribute or 'preference'} in {len(groups)} groups"
+        f"{what} in {len(groups)} groups"
     )
-    return _items(model, groups, targets, too_long, no_items)
+    made, counts = _items(model, groups, targets, too_long, no_items)
+    name = "ties_kept" if ties == "keep" else "ties_left_out"
+    return made, counts | {name: sum(ties_of.values())}
+
+
+def _compared_values(group: Group, attribute: str) -> list[float]:
+    """What each response is compared by, -100 where it has none; arguments as for `compared`."""
+    if attribute:
+        return _labels(group, attribute)
+    if group.preference is not None and len(group.responses) == 2:
+        return [-group.preference / 2, group.preference / 2]
+    return [MISSING] * len(group.responses)
+
+
+def _n_ties(values: Sequence[float]) -> int:
+    """How many pairs of responses have equal values, those without a value aside."""
+    times = Counter(value for value in values if value != MISSING)
+    return sum(number * (number - 1) // 2 for number in times.values())
 
 
 def _labels(group: Group, attribute: str) -> list[float]:
@@ -152,6 +185,17 @@ def labels_of(groups: Iterable[Group], attribute: str) -> np.ndarray:
     for group in groups:
         labels += _labels(group, attribute)
     return np.where(np.equal(labels, MISSING), np.nan, labels)
+
+
+def preferences_of(groups: Iterable[Group]) -> np.ndarray:
+    """Half of a group's preference for each side, in order: float64 [R], nan where it has none.
+
+    A response with the higher number is the better one of its pair.
+    """
+    values = []
+    for group in groups:
+        values += _compared_values(group, "")
+    return np.where(np.equal(values, MISSING), np.nan, values)
 
 
 def best_worst_pairs(

@@ -52,6 +52,60 @@ def bradley_terry_loss(chosen: Tensor, rejected: Tensor) -> Tensor:
     return -F.logsigmoid(chosen - rejected)
 
 
+def margin_loss(chosen: Tensor, rejected: Tensor, strength: Tensor) -> Tensor:
+    """Bradley-Terry with a margin, loss [P]: -log sigma(r_c - r_r - m).
+
+    The rewards shall differ by the strength m and more. Paper: silent. HelpSteer2-Preference
+    (arXiv 2410.01257) compares it, and Llama 2 trained by it. Checked against TRL's RewardTrainer.
+
+    Args:
+        chosen: [P] rewards of the better responses.
+        rejected: [P] rewards of the worse ones.
+        strength: [P], how much better each chosen response is: 1, 2 or 3 in HelpSteer2-Preference.
+
+    Raises:
+        ValueError: a strength is not positive.
+    """
+    _check_strength(chosen, rejected, strength)
+    return bradley_terry_loss(chosen - strength, rejected)
+
+
+def scaled_loss(chosen: Tensor, rejected: Tensor, strength: Tensor) -> Tensor:
+    """Bradley-Terry scaled by strength, loss [P]: -m log sigma(r_c - r_r).
+
+    A pair of strength 3 counts as three pairs of strength 1. Paper: silent.
+    HelpSteer2-Preference (arXiv 2410.01257) trains its best model by it; the reference code divides
+    by the number of pairs, not by the sum of strengths.
+
+    Arguments and errors as for `margin_loss`.
+    """
+    _check_strength(chosen, rejected, strength)
+    return strength * bradley_terry_loss(chosen, rejected)
+
+
+def tie_loss(first: Tensor, second: Tensor) -> Tensor:
+    """Loss [P] of two responses that are equally good: half the pair in each order.
+
+    It is -(log sigma(d) + log sigma(-d)) / 2 for a difference d of rewards, the Bradley-Terry loss
+    at an equal preference. It is smallest, log 2, where the rewards are equal. Paper: silent. Other
+    code keeps a tie as one response against itself, which costs log 2 and teaches nothing.
+    first, second: [P] rewards.
+    """
+    forward = bradley_terry_loss(first, second)  # [P]
+    backward = bradley_terry_loss(second, first)  # [P]
+    return (forward + backward) / 2
+
+
+def _check_strength(chosen: Tensor, rejected: Tensor, strength: Tensor) -> None:
+    """Raise ValueError for strengths that are not a positive number for each pair."""
+    _same(chosen=chosen, rejected=rejected, strength=strength)
+    if not (strength > 0).all():
+        raise ValueError(
+            f"a strength of preference is positive, got {strength.min().item():g}: "
+            "put the better response first, and leave ties out or use tie_loss"
+        )
+
+
 def goodness(attributes: Tensor, weights: Tensor, mean: float = 0.0, sd: float = 1.0) -> Tensor:
     """One score [R] of a response: (attributes [R, A] times weights [A] - mean) / sd.
 

@@ -23,7 +23,7 @@ from hs2lib.engine.attention import (
 )
 from hs2lib.engine.trees import Batch
 from hs2lib.group import MISSING
-from hs2lib.names import OBJECTIVES, one_of
+from hs2lib.names import OBJECTIVES, TIES, one_of
 from hs2lib.stats.metrics import validation_metrics
 from hs2lib.train import losses
 
@@ -123,28 +123,83 @@ def ordered_pairs(targets: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:
     return torch.nonzero(same_group & larger & labelled, as_tuple=True)
 
 
+def tied_pairs(targets: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows (first [P], second [P]) of every two responses of one group whose targets are equal.
+
+    Arguments as for `ordered_pairs`.
+    """
+    value = targets[:, 0]  # [R]
+    same_group = group[:, None] == group[None]  # [R, R]
+    equal = value[:, None] == value[None]  # [R, R]
+    labelled = (value != MISSING)[:, None]  # [R, 1], of both where they are equal
+    return torch.nonzero((same_group & equal & labelled).triu(diagonal=1), as_tuple=True)
+
+
 def _count_pairs(targets: Tensor, group: Tensor) -> int:
     better, _ = ordered_pairs(targets, group)
     return len(better)
 
 
-def _total_over_pairs(outputs: Tensor, targets: Tensor, group: Tensor) -> Tensor:
-    better, worse = ordered_pairs(targets, group)
-    return losses.bradley_terry_loss(outputs[better, 0], outputs[worse, 0]).sum()
+def _count_pairs_and_ties(targets: Tensor, group: Tensor) -> int:
+    first, _ = tied_pairs(targets, group)
+    return _count_pairs(targets, group) + len(first)
 
 
-# On all ordered pairs of a group, of a model with one output.
-BRADLEY_TERRY = Objective("bradley-terry", _total_over_pairs, _count_pairs)
+def _plain(chosen: Tensor, rejected: Tensor, strength: Tensor) -> Tensor:
+    return losses.bradley_terry_loss(chosen, rejected)
 
 
-def named(name: str) -> Objective:
-    """The objective of a reward model that a notebook names: "regression" or "bradley-terry".
+# Losses of ordered pairs, of (chosen [P], rejected [P], strength [P]), by objective.
+_PAIR_LOSSES = {
+    "bradley-terry": _plain,
+    "bradley-terry-margin": losses.margin_loss,
+    "bradley-terry-scaled": losses.scaled_loss,
+}
 
+
+def bradley_terry(name: str = "bradley-terry", *, ties: str = "leave out") -> Objective:
+    """A loss on all ordered pairs of a group, of a model with one output.
+
+    The strength of a pair is the difference of its targets. Paper: silent; HelpSteer2-Preference
+    (arXiv 2410.01257).
+
+    Args:
+        name: "bradley-terry"; "bradley-terry-margin", whose margin is the strength;
+            "bradley-terry-scaled", where a pair counts as often as it is strong.
+        ties: "keep" adds `losses.tie_loss` of two responses with equal targets, whatever the name,
+            as one pair of strength 1. Else such two say nothing.
+    """
+    pair_loss = _PAIR_LOSSES[name]
+
+    def total(outputs: Tensor, targets: Tensor, group: Tensor) -> Tensor:
+        better, worse = ordered_pairs(targets, group)
+        strength = targets[better, 0] - targets[worse, 0]  # [P]
+        return pair_loss(outputs[better, 0], outputs[worse, 0], strength).sum()
+
+    def total_with_ties(outputs: Tensor, targets: Tensor, group: Tensor) -> Tensor:
+        first, second = tied_pairs(targets, group)
+        of_ties = losses.tie_loss(outputs[first, 0], outputs[second, 0]).sum()
+        return total(outputs, targets, group) + of_ties
+
+    if ties == "keep":
+        return Objective(f"{name}, ties kept", total_with_ties, _count_pairs_and_ties)
+    return Objective(name, total, _count_pairs)
+
+
+BRADLEY_TERRY = bradley_terry()
+
+
+def named(name: str, ties: str = "leave out") -> Objective:
+    """The objective of a reward model that a notebook names, one of `names.OBJECTIVES`.
+
+    ties: what a loss of pairs does with two responses of equal preference, one of `names.TIES`.
     Raises ValueError for other names.
     """
     one_of("objective", name, OBJECTIVES)
-    objectives = {objective.name: objective for objective in (REGRESSION, BRADLEY_TERRY)}
-    return objectives[name]
+    one_of("ties", ties, TIES)
+    if name == REGRESSION.name:
+        return REGRESSION
+    return bradley_terry(name, ties=ties)
 
 
 def sft() -> Objective:

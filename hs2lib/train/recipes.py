@@ -251,7 +251,8 @@ class DPO(Begun, OwnRows, Limited, Rows, Aligned):
         'reward model that measures, a folder or repository, none, or "" for that of notebook 05',
     )
     attribute: str = setting(
-        "helpfulness", "label whose highest response is chosen and whose lowest is rejected"
+        "helpfulness",
+        'label whose highest response is chosen, whose lowest is rejected, or "" for preferences',
     )
     n_pairs: int = setting(0, "pairs to train on, drawn by the seed, or 0 for all", 0, 10_000_000)
     validation_split: str = setting(
@@ -283,13 +284,44 @@ class RewardModel(OwnRows, Resampled, Limited, Rows, Trained, Recipe):
     compare: str = setting(
         "", 'label to order responses by for a loss of pairs, or "" for the data\'s preferences'
     )
+    ties: str = setting(
+        "leave out",
+        "two equally good responses, for a loss of pairs; left out in HelpSteer2-Preference",
+        one_of=names.TIES,
+    )
+    start: str = setting(
+        "", 'saved reward model whose weights training begins with, a folder, or "" for the base'
+    )
     head: str = setting(
         "fresh",
-        "where the head starts, near zero or at the ridge solution",
-        one_of=("fresh", "ridge"),
+        "where the head starts, near zero, at the ridge solution, or as start has it (saved)",
+        one_of=names.HEADS,
     )
     ridge_groups: int = setting(
         1600, "groups to fit baselines to, or 0 for all of them and no ridge", 0, 10_000_000
+    )
+
+
+class Preferences(RewardModel):
+    """Notebook 15. Not of the paper: HelpSteer2-Preference, arXiv 2410.01257."""
+
+    learners: tuple = setting(
+        names.LEARNERS, "ways to learn that are compared", one_of=names.LEARNERS
+    )
+    preferences: str = setting(
+        "", 'data set of preferences, or "" for those that ratings of helpfulness imply'
+    )
+    second_rate: float = setting(
+        0.5, "learning rate of what begins from a regression, over that of the regression", 0, 100
+    )
+    second_epochs: float = setting(
+        1.0, "passes over the data of what begins from a regression", 0.01, 1000
+    )
+    alpha: float = setting(
+        1.52, "how far ExPO goes from the regression through what was begun from it", -100, 100
+    )
+    n_per_section: int = setting(
+        24, "pairs to generate for each section when source is embedded", 4, 1_000_000
     )
 
 

@@ -1,0 +1,731 @@
+"""Ratings or preferences: reward models that learn from the same judgements by other losses.
+
+    judged = load_judgements(setup)
+    folders = train(judged, setup)                  # learner -> folder; goes on where it stopped
+    scores = score(judged, folders, setup)          # learner -> [rows] of the held-out responses
+    table = measured(scores, judged, setup)
+    gains = compared(scores, judged, setup)
+
+One judgement is one pair of responses that raters looked at. A regression learns from what they
+said of both; a loss of pairs from which one was better, and by how much. All learners see the same
+pairs. Paper: section 3 trains by regression, and says that it uses data better than preferences do.
+Its sequel, HelpSteer2-Preference (arXiv 2410.01257), compares losses of pairs, from scratch and
+begun from a regression.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from hs2lib import paper, paths
+from hs2lib.corpus import grade
+from hs2lib.data.load import Loaded
+from hs2lib.evaluate import rewardbench
+from hs2lib.group import ATTRIBUTES, MISSING, Group
+from hs2lib.models import derived, reward_training
+from hs2lib.models.reward_model import RewardModel, load_reward_model
+from hs2lib.models.reward_training import Parts
+from hs2lib.models.saved import device
+from hs2lib.report.answers import Answer
+from hs2lib.run.setup import Setup
+from hs2lib.stats import metrics
+from hs2lib.train import items, recipes
+
+HELPFULNESS = "helpfulness"
+
+# The strongest preference that annotators can give, as in HelpSteer2-Preference.
+STRONGEST = 3.0
+
+# What is measured of a learner on held-out pairs.
+RIGHT = "pairs right, %"
+WITHIN = "R within prompts"
+GOOD = "pairs right by goodness, %"
+
+# A rule that reads nothing, beside the learners.
+LONGER = "longer answer"
+
+PUBLISHED = "reports/benchmarks/losses.json"
+
+
+class Learner(NamedTuple):
+    """One way to learn from judgements.
+
+    Attributes:
+        title: in tables.
+        objective: what is minimised, "" where nothing is trained.
+        outputs: of a regression; () for the recipe's attributes.
+        start: the learner whose weights it begins with, or whose scores it weighs.
+        strong: of an extrapolation, the learner that it goes through from `start`.
+    """
+
+    title: str
+    objective: str = ""
+    outputs: tuple[str, ...] = ()
+    start: str = ""
+    strong: str = ""
+
+
+# By the names of `names.LEARNERS`.
+LEARNERS = {
+    "five": Learner("regression, five attributes", "regression"),
+    "five-weighted": Learner("five attributes, weighted to goodness", start="five"),
+    "helpfulness": Learner("regression, helpfulness", "regression", (HELPFULNESS,)),
+    "plain": Learner("Bradley-Terry", "bradley-terry"),
+    "margin": Learner("Bradley-Terry, margin", "bradley-terry-margin"),
+    "scaled": Learner("Bradley-Terry, scaled", "bradley-terry-scaled"),
+    "helpfulness-again": Learner(
+        "regression, helpfulness, trained on", "regression", (HELPFULNESS,), "helpfulness"
+    ),
+    "plain-begun": Learner("regression, then Bradley-Terry", "bradley-terry", (), "helpfulness"),
+    "margin-begun": Learner("regression, then margin", "bradley-terry-margin", (), "helpfulness"),
+    "scaled-begun": Learner("regression, then scaled", "bradley-terry-scaled", (), "helpfulness"),
+    "plain-expo": Learner(
+        "regression, then Bradley-Terry, ExPO", "", (), "helpfulness", "plain-begun"
+    ),
+    "margin-expo": Learner("regression, then margin, ExPO", "", (), "helpfulness", "margin-begun"),
+    "scaled-expo": Learner("regression, then scaled, ExPO", "", (), "helpfulness", "scaled-begun"),
+}
+
+# Which learners are held against each other, the first less the second, and what that asks.
+COMPARED = (
+    ("helpfulness", "five", "one attribute in place of five"),
+    ("plain", "helpfulness", "preferences in place of ratings"),
+    ("margin", "helpfulness", "preferences in place of ratings"),
+    ("scaled", "helpfulness", "preferences in place of ratings"),
+    ("margin", "plain", "the strength as a margin"),
+    ("scaled", "plain", "the strength as a weight"),
+    ("plain-begun", "plain", "begun from a regression"),
+    ("margin-begun", "margin", "begun from a regression"),
+    ("scaled-begun", "scaled", "begun from a regression"),
+    ("plain-begun", "helpfulness", "preferences after ratings"),
+    ("margin-begun", "helpfulness", "preferences after ratings"),
+    ("scaled-begun", "helpfulness", "preferences after ratings"),
+    ("plain-begun", "helpfulness-again", "preferences, not only more training"),
+    ("margin-begun", "helpfulness-again", "preferences, not only more training"),
+    ("scaled-begun", "helpfulness-again", "preferences, not only more training"),
+    ("plain-expo", "plain-begun", "extrapolated"),
+    ("margin-expo", "margin-begun", "extrapolated"),
+    ("scaled-expo", "scaled-begun", "extrapolated"),
+)
+
+# The base of the sequel's reward models.
+SEQUEL_BASE = "meta-llama/Llama-3.1-70B-Instruct"
+
+# Learner -> the row of the sequel's table that was trained alike.
+SEQUEL_ROWS = {
+    "five-weighted": "SteerLM regression, all attributes",
+    "helpfulness": "SteerLM regression, helpfulness only",
+    "plain": "Bradley-Terry from scratch, regular",
+    "margin": "Bradley-Terry from scratch, margin",
+    "scaled": "Bradley-Terry from scratch, scaled",
+    "plain-begun": "Bradley-Terry from helpfulness only, regular",
+    "margin-begun": "Bradley-Terry from helpfulness only, margin",
+    "scaled-begun": "Bradley-Terry from helpfulness only, scaled",
+    "scaled-expo": "Bradley-Terry from helpfulness only, scaled + ExPO",
+}
+
+
+def with_needed(names: Iterable[str]) -> list[str]:
+    """The learners asked for with those that they need, each after what it needs."""
+    wanted = set(names)
+    for name in list(wanted):
+        waiting = [name]
+        while waiting:
+            learner = LEARNERS[waiting.pop()]
+            needed = {learner.start, learner.strong} - {""}
+            waiting += needed
+            wanted |= needed
+    return [name for name in LEARNERS if name in wanted]
+
+
+# Judgements
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """What raters said of pairs of responses, in two forms.
+
+    Args:
+        ratings: the groups with ratings, for regressions.
+        preferences: groups with a preference, for losses of pairs; its test part measures. In the
+            small world they are the same pairs.
+        implied: whether the preferences were read off the ratings.
+    """
+
+    ratings: Parts
+    preferences: Parts
+    implied: bool
+
+    @property
+    def test(self) -> list[Group]:
+        """The held-out pairs on which every learner is measured."""
+        return self.preferences.groups["test"]
+
+    @property
+    def sources(self) -> list[Loaded]:
+        """The data sets that were read."""
+        parts = [self.ratings] if self.implied else [self.ratings, self.preferences]
+        loaded = [each.loaded for each in parts]
+        return loaded + [each.held_out for each in parts if each.held_out]
+
+
+def with_preferences(groups: Iterable[Group], attribute: str = HELPFULNESS) -> list[Group]:
+    """Rated pairs with the preference that their ratings imply, from -3 to 3.
+
+    It is the second response's rating less the first one's; a difference of 4 counts as 3, the
+    strongest preference that HelpSteer2-Preference has. Groups that are no pair, or that lack a
+    rating, get none. By hand: ratings 3 and 1 are a preference of -2, for the first.
+
+    Paper: silent. On HelpSteer2's validation pairs such differences go with the strengths that were
+    asked for by an R of .91.
+    """
+    implied = []
+    for group in groups:
+        labels = items.labels_of([group], attribute)  # [G]
+        preference = None
+        if len(labels) == 2 and not np.isnan(labels).any():
+            preference = float(np.clip(labels[1] - labels[0], -STRONGEST, STRONGEST))
+        implied.append(replace(group, preference=preference))
+    return implied
+
+
+def load_judgements(setup: Setup) -> Judgements:
+    """The judgements that the recipe names, each form cut three ways as notebook 05 does.
+
+    Without a data set of `preferences` these are the ones that the ratings imply. Raises as
+    `reward_training.load_parts`.
+    """
+    ratings = reward_training.load_parts(setup)
+    recipe = setup.recipe
+    if recipe.preferences:
+        changed = replace(recipe, dataset=recipe.preferences, path="")
+        preferences = reward_training.load_parts(replace(setup, recipe=changed))
+        return Judgements(ratings, preferences, implied=False)
+    groups = {part: with_preferences(several) for part, several in ratings.groups.items()}
+    return Judgements(ratings, replace(ratings, groups=groups), implied=True)
+
+
+def counts(judged: Judgements) -> pd.DataFrame:
+    """How many judgements each part has, and how many of them say that a response is better."""
+    rows = {}
+    for part, groups in judged.preferences.groups.items():
+        preferences = [group.preference for group in groups if group.preference is not None]
+        strengths = np.abs(preferences)
+        rows[part] = {
+            "pairs with a preference": len(preferences),
+            "of these ties": int((strengths == 0).sum()),
+            **{f"of strength {m}": int((strengths == m).sum()) for m in (1, 2, 3)},
+            "rated pairs": len(judged.ratings.groups[part]),
+        }
+    return pd.DataFrame(rows)
+
+
+# Learning
+
+
+def recipe_of(name: str, setup: Setup, folders: Mapping[str, Path]) -> recipes.RewardModel:
+    """The recipe of one learner: the setup's, with its loss, its outputs and what it begins with.
+
+    Paper: silent. HelpSteer2-Preference halves the rate for what is begun from a regression, and
+    passes once over the data.
+
+    Args:
+        name: of the learner.
+        setup: of the run.
+        folders: of the learners that are trained.
+    """
+    recipe = setup.recipe
+    learner = LEARNERS[name]
+    changes: dict[str, object] = {"objective": learner.objective, "compare": ""}
+    if learner.outputs:
+        changes["attributes"] = learner.outputs
+    if learner.start:
+        changes["start"] = str(folders[learner.start])
+        changes["head"] = "saved"
+        changes["learning_rate"] = recipe.learning_rate * recipe.second_rate
+        changes["epochs"] = recipe.second_epochs
+    return replace(recipe, **changes)
+
+
+def train_one(name: str, judged: Judgements, setup: Setup, folders: Mapping[str, Path]) -> Path:
+    """Train one learner, or extrapolate it, and save it; returns its folder.
+
+    A training that was done is read again. Paper: silent. Raises as `reward_training.train` and
+    `derived.extrapolated`.
+
+    Args:
+        name: of the learner.
+        judged: what it learns from.
+        setup: of the run.
+        folders: of the learners that it needs.
+    """
+    learner = LEARNERS[name]
+    folder = setup.folder / "learners" / name
+    if learner.strong:
+        weak = load_reward_model(folders[learner.start])
+        strong = load_reward_model(folders[learner.strong])
+        return derived.extrapolated(weak, strong, setup.recipe.alpha).save(folder)
+    own = replace(setup, recipe=recipe_of(name, setup, folders))
+    parts = judged.ratings if learner.objective == "regression" else judged.preferences
+    model = reward_training.new_model(parts, own)
+    prepared = reward_training.prepare(model, parts, own)
+    if own.recipe.head == "ridge":
+        of_training = replace(prepared, items={"train": prepared.items["train"]})
+        inputs = reward_training.baseline_inputs(model, parts, of_training, own)
+        reward_training.start_head(model, inputs, own)
+    reward_training.train(model, prepared, own)
+    return model.save(folder)
+
+
+def train(judged: Judgements, setup: Setup) -> dict[str, Path]:
+    """Train the learners of the recipe, and those that they need: the folder of each, by name.
+
+    One that only weighs another's outputs has that one's folder. Raises as `train_one`.
+    """
+    folders: dict[str, Path] = {}
+    for name in with_needed(setup.recipe.learners):
+        learner = LEARNERS[name]
+        if learner.objective or learner.strong:
+            folders[name] = train_one(name, judged, setup, folders)
+        else:
+            folders[name] = folders[learner.start]
+    return folders
+
+
+# Measuring
+
+
+def score(judged: Judgements, folders: Mapping[str, Path], setup: Setup) -> dict[str, np.ndarray]:
+    """Scores float64 [rows] of every held-out response, by learner; the rule of length comes last.
+
+    Paper: silent.
+    """
+    scores = {}
+    for name, folder in folders.items():
+        model = load_reward_model(folder).to(device()).eval()
+        scores[name] = score_groups(name, model, judged.test, setup)
+    characters = [len(response.text) for group in judged.test for response in group.responses]
+    scores[LONGER] = np.array(characters, dtype=np.float64)
+    return scores
+
+
+def score_groups(
+    name: str, model: RewardModel, groups: Sequence[Group], setup: Setup
+) -> np.ndarray:
+    """One number for every response, float64 [rows], as a learner says it.
+
+    It is the output for the reward or for helpfulness; of a learner that only weighs outputs it is
+    goodness (`paper.GOODNESS`). Arguments as for `score`.
+    """
+    outputs = model.score(
+        groups,
+        budget=setup.recipe.budget,
+        autocast=setup.recipe.autocast,
+        cache=setup.folder / "scores",
+    )  # [rows, A]
+    return outputs.double().numpy() @ weights_of(name, model)
+
+
+def weights_of(name: str, model: RewardModel) -> np.ndarray:
+    """The weight of each output [A] in a learner's one number."""
+    if _weighs(name):
+        return np.array(paper.head_weights("goodness", model.attributes))
+    weights = np.zeros(len(model.attributes))
+    weights[derived.row_of(model, "reward")] = 1.0
+    return weights
+
+
+def _weighs(name: str) -> bool:
+    """Whether a learner trains nothing, and weighs the outputs of another one."""
+    learner = LEARNERS[name]
+    return not learner.objective and not learner.strong
+
+
+def truths_of(judged: Judgements) -> dict[str, np.ndarray]:
+    """What the held-out responses are worth, [rows] by name; the first one is what counts.
+
+    In the small world it is the true helpfulness, which no rater's error is in, and goodness beside
+    it. Of real pairs it is half the preference to each side.
+    """
+    if judged.ratings.loaded.generated and judged.implied:
+        true = np.concatenate([grade.true_attributes(group) for group in judged.test])  # [rows, 5]
+        return {
+            "true helpfulness": true[:, ATTRIBUTES.index(HELPFULNESS)],
+            "true goodness": true @ np.array(paper.head_weights("goodness", ATTRIBUTES)),
+        }
+    return {"people's preference": items.preferences_of(judged.test)}
+
+
+class Held(NamedTuple):
+    """What held-out scores are held against; a row is a response.
+
+    Attributes:
+        truths: [rows] each, less the mean of their prompt, -100 where missing; the first counts.
+        prompts: of each row the number of its prompt.
+        clusters: of each row its conversation, which is resampled as a whole.
+    """
+
+    truths: list[np.ndarray]
+    prompts: np.ndarray
+    clusters: np.ndarray
+
+
+def _held(judged: Judgements) -> Held:
+    sizes = [len(group.responses) for group in judged.test]
+    prompts = np.repeat(np.arange(len(sizes)), sizes)
+    clusters = np.repeat([items.cluster(group) for group in judged.test], sizes)
+    truths = []
+    for truth in truths_of(judged).values():
+        centred = metrics.within_groups(truth, prompts)
+        truths.append(np.where(np.isnan(centred), MISSING, centred))
+    return Held(truths, prompts, clusters)
+
+
+def measured(scores: Mapping[str, np.ndarray], judged: Judgements, setup: Setup) -> pd.DataFrame:
+    """What each learner orders rightly: columns learner, measure, value, low, high.
+
+    Paper: silent. "Pairs right" are the pairs whose truth differs, in percent; equal scores count
+    half. "R within prompts" is Pearson's R of scores and truth, both less their prompt's mean.
+    "Pairs right by goodness" are there where that is known. The intervals are 95 %, by
+    conversation.
+
+    Args:
+        scores: of `score`.
+        judged: whose test part was scored.
+        setup: with the bootstrap's settings.
+    """
+    tables = {}
+    held = _held(judged)
+    for name, values in scores.items():
+        tables[name,] = _metrics(values, held, setup)
+    return _stacked(tables, ["learner"], "value")
+
+
+def compared(scores: Mapping[str, np.ndarray], judged: Judgements, setup: Setup) -> pd.DataFrame:
+    """Differences between learners, both on the same resamples of the prompts.
+
+    Columns: first, second, asks, measure, difference, low, high. Pairs of `COMPARED` of which one
+    was not trained are left out. Paper: silent. Arguments as for `measured`.
+    """
+    tables = {}
+    held = _held(judged)
+    for first, second, asks in COMPARED:
+        if first in scores and second in scores:
+            tables[first, second, asks] = _metrics(scores[first], held, setup, scores[second])
+    return _stacked(tables, ["first", "second", "asks"], "difference")
+
+
+def _metrics(
+    values: np.ndarray, held: Held, setup: Setup, minus: np.ndarray | None = None
+) -> pd.DataFrame:
+    """The measures of one learner, or of its difference from another: measure, ours, low, high.
+
+    Args:
+        values: scores [rows].
+        held: what they are held against.
+        setup: with the bootstrap's settings.
+        minus: scores [rows] of another learner.
+    """
+    rows = {}
+    for number, truth in enumerate(held.truths):
+        table = metrics.metric_table(
+            metrics.within_groups(values, held.prompts)[:, None],
+            truth[:, None],
+            held.prompts,
+            ["score"],
+            minus=None if minus is None else metrics.within_groups(minus, held.prompts)[:, None],
+            clusters=held.clusters,
+            n_boot=setup.recipe.n_boot,
+            seed=setup.recipe.seed,
+        )
+        table = table.set_index("metric").drop(columns="attribute")
+        right = 100 * table.loc["pairwise accuracy"]
+        if number:
+            rows[GOOD] = right
+        else:
+            rows[RIGHT] = right
+            rows[WITHIN] = table.loc["Pearson"]
+    return pd.DataFrame(rows).T.rename_axis("measure")
+
+
+def _stacked(tables: Mapping[tuple, pd.DataFrame], names: list[str], value: str) -> pd.DataFrame:
+    """Tables of measures one below the other, their keys as the first columns."""
+    if not tables:
+        return pd.DataFrame(columns=[*names, "measure", value, "low", "high"])
+    frame = pd.concat(tables, names=names).reset_index()
+    frame.columns = [*names, "measure", value, "low", "high"]
+    return frame
+
+
+def wide(table: pd.DataFrame) -> pd.DataFrame:
+    """The measures as a table to look at: learners down by their titles, "value [low, high]"."""
+    texts = []
+    for row in table.itertuples():
+        digits = 2 if row.measure == WITHIN else 1
+        text = f"{row.value:.{digits}f}"
+        if not np.isnan(row.low):
+            text += f" [{row.low:.{digits}f}, {row.high:.{digits}f}]"
+        texts.append(text)
+    frame = table.assign(text=texts, title=table.learner.map(title_of))
+    order = list(dict.fromkeys(frame.title))
+    shown = frame.pivot(index="title", columns="measure", values="text")
+    measures = [measure for measure in (RIGHT, WITHIN, GOOD) if measure in shown]
+    return shown.loc[order, measures].rename_axis(index="learner", columns=None)
+
+
+def title_of(name: str) -> str:
+    """What a learner is called in tables; a rule keeps its name."""
+    return LEARNERS[name].title if name in LEARNERS else name
+
+
+def differences(gains: pd.DataFrame) -> pd.DataFrame:
+    """Gains as figures and tables take them: comparison, measure, difference, low, high, asks."""
+    words = gains["first"].map(title_of) + " minus " + gains["second"].map(title_of)
+    return gains.assign(comparison=words)[
+        ["comparison", "measure", "difference", "low", "high", "asks"]
+    ]
+
+
+def in_words(gains: pd.DataFrame, first: str, second: str, unit: str = "points") -> str:
+    """One comparison of pairs right in a sentence; "" where it was not made."""
+    rows = gains[(gains["first"] == first) & (gains["second"] == second) & (gains.measure == RIGHT)]
+    if not len(rows):
+        return ""
+    row = rows.iloc[0]
+    text = f"{title_of(first)} minus {title_of(second)}: {row.difference:+.1f} {unit}"
+    if np.isnan(row.low):
+        return f"{text}, of one seed."
+    word = "not shown to differ"
+    if row.low > 0:
+        word = "more"
+    elif row.high < 0:
+        word = "fewer"
+    return f"{text} of pairs in order ({row.low:+.1f} to {row.high:+.1f}), {word}."
+
+
+def beyond_chance(gains: pd.DataFrame) -> str:
+    """How many differences in pairs right have an interval without 0, in a line."""
+    right = gains[gains.measure == RIGHT]
+    number = int(((right.low > 0) | (right.high < 0)).sum())
+    return f"{number} of {len(right)} differences between learners are beyond chance"
+
+
+# Pairs to look at
+
+
+def two_to_see(names: Iterable[str]) -> tuple[str, str] | None:
+    """The regression on helpfulness and a loss of pairs, of those trained; else the first two."""
+    names = [name for name in names if name in LEARNERS]
+    if HELPFULNESS in names:
+        for name in ("scaled", "plain", "margin"):
+            if name in names:
+                return HELPFULNESS, name
+    return (names[0], names[1]) if len(names) > 1 else None
+
+
+def pairs_to_see(
+    scores: Mapping[str, np.ndarray], judged: Judgements, first: str, second: str
+) -> list[tuple[str, Group, list[Answer]]]:
+    """Two held-out pairs that two learners order differently: how it was chosen, group, answers.
+
+    Of the pairs that only one of them orders rightly, the one whose truth differs most; the same
+    for the other learner. Each answer has both scores. Paper: silent.
+    """
+    held = _held(judged)
+    truth = held.truths[0]  # [rows]
+    shown = []
+    for right, wrong in ((first, second), (second, first)):
+        candidates = []  # (difference of the truth, group number, rows)
+        for number in range(len(judged.test)):
+            rows = np.flatnonzero(held.prompts == number)
+            if len(rows) != 2 or (truth[rows] == MISSING).any():
+                continue
+            gap = float(np.diff(truth[rows])[0])
+            signs = [np.sign(np.diff(scores[name][rows])[0]) for name in (right, wrong)]
+            if gap and signs[0] == np.sign(gap) and signs[1] == -np.sign(gap):
+                candidates.append((abs(gap), number, rows))
+        if not candidates:
+            continue
+        _, number, rows = max(candidates, key=lambda one: one[:2])
+        group = judged.test[number]
+        answers = []
+        for row, response in zip(rows, group.responses, strict=True):
+            both = [f"{title_of(name)} {scores[name][row]:.2f}" for name in (first, second)]
+            answers.append(Answer(f"response {len(answers) + 1}", response.text, ", ".join(both)))
+        how = f"Right by {title_of(right)} alone, of {len(candidates)} such pairs "
+        how += "the one farthest apart"
+        shown.append((how, group, answers))
+    return shown
+
+
+# The sequel's own table
+
+
+def on_rewardbench(folders: Mapping[str, Path], setup: Setup) -> tuple[pd.DataFrame, Loaded]:
+    """Accuracy of the learners on RewardBench's sections, as `Run.against_paper` takes it.
+
+    Rows are those of the sequel's table whose learner was trained. The pairs are generated ones
+    where the recipe's source is embedded, and those are not RewardBench. Paper: section 3 for the
+    arithmetic.
+
+    Args:
+        folders: of the learners.
+        setup: of the run.
+
+    Returns:
+        Columns row, column, ours, low, high, not comparable; and the pairs as a source of data.
+    """
+    recipe = setup.recipe
+    asked = recipes.RewardBench(
+        source=recipe.source,
+        n_per_section=recipe.n_per_section,
+        seed=recipe.seed,
+        n_boot=recipe.n_boot,
+        budget=recipe.budget,
+        autocast=recipe.autocast,
+        too_long=recipe.too_long,
+    )
+    own = replace(setup, recipe=asked)
+    benchmark = rewardbench.load_benchmark(own)
+    tables = []
+    for name, row in SEQUEL_ROWS.items():
+        if name not in folders:
+            continue
+        model = load_reward_model(folders[name]).to(device()).eval()
+        scored = rewardbench.score_pairs(benchmark, model, own)
+        result = rewardbench.evaluate_scored(scored, weights_of(name, model), own)["model"]
+        table = result.table[result.table.name.isin(paper.BEYOND["sequel"].columns)]
+        tables.append(table.rename(columns={"name": "column", "accuracy": "ours"}).assign(row=row))
+    wanted = ["row", "column", "ours", "low", "high"]
+    frame = pd.concat(tables, ignore_index=True)[wanted] if tables else pd.DataFrame(columns=wanted)
+    frame["not comparable"] = "" if recipe.model_name == SEQUEL_BASE else "other model"
+    return frame, rewardbench.as_source(benchmark)
+
+
+def of_sequel(setup: Setup) -> bool:
+    """Whether the data are those that the sequel trained on."""
+    recipe = setup.recipe
+    sets = (recipe.dataset, recipe.preferences, recipe.split)
+    return sets == ("helpsteer2", "helpsteer2-preference", "train") and not recipe.path
+
+
+def sequel_overall(judged_table: pd.DataFrame) -> pd.DataFrame:
+    """The overall column of `Run.against_paper("sequel", ..)`: theirs beside ours, a row a learner.
+
+    Columns: theirs, %; ours, % (with its interval); verdict; read from.
+    """
+    rows = []
+    for cell in judged_table[judged_table.column == "overall"].to_dict("records"):
+        ours = ""
+        if not np.isnan(cell["ours"]):
+            ours = f"{cell['ours']:.1f} [{cell['95 % low']:.1f}, {cell['95 % high']:.1f}]"
+        row = {"row": cell["row"], "theirs, %": f"{cell['theirs']:.1f}", "ours, %": ours}
+        rows.append(row | {"verdict": cell["verdict"], "read from": cell["read from"]})
+    return pd.DataFrame(rows).set_index("row")
+
+
+# What was published over five seeds
+
+
+def published_file() -> Path:
+    """The file that `benchmarks/losses.py` writes, there or not."""
+    return paths.root() / PUBLISHED
+
+
+def published() -> dict:
+    """What `benchmarks/losses.py` wrote; {} where it is not there."""
+    file = published_file()
+    return json.loads(file.read_text()) if file.is_file() else {}
+
+
+def published_means() -> pd.DataFrame:
+    """The published means over seeds by learner, with Student's t intervals.
+
+    Columns: judgements, learner, measure, value, low, high, seeds. Empty where nothing is
+    published.
+    """
+    columns = ["judgements", "learner", "measure", "value", "low", "high", "seeds"]
+    return pd.DataFrame(published().get("means", []), columns=columns)
+
+
+def published_gains() -> pd.DataFrame:
+    """The published paired differences over seeds, with Student's t intervals.
+
+    Columns: judgements, first, second, asks, measure, difference, low, high, seeds.
+    """
+    names = ["judgements", "first", "second", "asks", "measure", "difference", "low", "high"]
+    return pd.DataFrame(published().get("differences", []), columns=[*names, "seeds"])
+
+
+def published_in_words(measure: str = RIGHT) -> list[str]:
+    """A sentence for each published comparison of two losses, at the most judgements; [] without.
+
+    measure: one of those that are measured.
+    """
+    gains = published_gains()
+    if not len(gains):
+        return []
+    gains = gains[(gains.judgements == gains.judgements.max()) & (gains.measure == measure)]
+    sentences = []
+    for first, second, _ in COMPARED:
+        sentence = in_words(gains.assign(measure=RIGHT), first, second)
+        if sentence:
+            seeds = gains[(gains["first"] == first) & (gains["second"] == second)].seeds.iloc[0]
+            sentences.append(f"{sentence} Seeds: {seeds}.")
+    return sentences
+
+
+def published_wide() -> pd.DataFrame:
+    """The published means as `wide` shows a run's, at the most judgements. Empty without any."""
+    means = published_means()
+    if not len(means):
+        return pd.DataFrame()
+    means = means[means.judgements == means.judgements.max()]
+    return wide(means.astype({"value": float, "low": float, "high": float}))
+
+
+def published_real() -> pd.DataFrame:
+    """The published accuracies on real pairs: (learner, accuracy, less the longer answer).
+
+    A cell is "value [low, high]". Empty where nothing is published.
+    """
+    of_real = published().get("real", {})
+    less_longer = {}
+    for row in of_real.get("differences", []):
+        if row["second"] == LONGER:
+            numbers = (row["difference"], row["low"], row["high"])
+            less_longer[row["first"]] = "{:+.1f} [{:+.1f}, {:+.1f}]".format(*numbers)
+    rows = []
+    for row in of_real.get("rows", []):
+        text = f"{row['value']:.1f} [{row['low']:.1f}, {row['high']:.1f}]"
+        rows.append((title_of(row["learner"]), text, less_longer.get(row["learner"], "")))
+    return pd.DataFrame(rows, columns=["learner", "pairs right, %", "less the longer answer"])
+
+
+def message(table: pd.DataFrame) -> str:
+    """The best learner and the rule of length in a line, as a figure's title.
+
+    table: of `measured`.
+    """
+    right = table[table.measure == RIGHT].set_index("learner").value
+    best = right.drop(LONGER, errors="ignore").idxmax()
+    title = title_of(best)
+    text = f"{title[0].upper()}{title[1:]}: {right[best]:.0f} % of pairs in order"
+    return f"{text}; the longer answer {right[LONGER]:.0f} %" if LONGER in right else text
+
+
+def over_seeds(values: Sequence[float]) -> tuple[float, float, float]:
+    """The mean of numbers, one a seed, with Student's t interval; nan for that of one seed."""
+    values = np.asarray(values, dtype=np.float64)  # [seeds]
+    mean = float(values.mean())
+    if len(values) < 2:
+        return mean, float("nan"), float("nan")
+    error = values.std(ddof=1) / len(values) ** 0.5
+    half = float(stats.t.ppf(0.975, len(values) - 1) * error)
+    return mean, mean - half, mean + half

@@ -1,0 +1,242 @@
+"""Reward models made of saved ones: what training begins with, and the line through two of them."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from hs2lib.data.load import Loaded
+from hs2lib.group import ATTRIBUTES, Group, Response, Turn
+from hs2lib.models import derived, reward_training
+from hs2lib.models.reward_model import RewardModel, load_reward_model
+from hs2lib.models.reward_training import Parts
+from hs2lib.run.setup import Setup
+from hs2lib.train import items, recipes
+
+TEXTS = ("A short one.", "Another answer, and a longer one.")
+
+
+def pair(name: str, preference: float = 1.0) -> Group:
+    """Two responses with a preference and ratings of helpfulness."""
+    responses = tuple(
+        Response(f"{name}/{i}", text, (float(2 * i),)) for i, text in enumerate(TEXTS)
+    )
+    return Group(name, (Turn("user", f"{name}?"),), responses, ("helpfulness",), preference)
+
+
+GROUPS = [pair(str(i), preference) for i, preference in enumerate((1.0, 2.0, 3.0, 1.0, 2.0, 3.0))]
+PARTS = Parts(
+    {"validation": GROUPS[:1], "test": GROUPS[1:2], "train": GROUPS[2:]},
+    Loaded(GROUPS, "by hand", False),
+)
+
+
+def moved(seed: int, attributes=("helpfulness",), **options) -> RewardModel:
+    """The tiny base with weights of its own."""
+    model = RewardModel.new("tiny", attributes=attributes, **options)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.1 * torch.randn(weight.shape, generator=generator)
+    return model.eval()
+
+
+def setup_of(**settings) -> Setup:
+    quick = {"steps": 2, "batch": 2, "warmup": 0, "model_name": "tiny", "n_boot": 100}
+    return Setup("05_reward_model_training", "smoke", {}, recipes.RewardModel(**quick | settings))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    """Runs of the test's own."""
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
+    return tmp_path
+
+
+# Begun from a saved model
+
+
+@pytest.mark.slow
+def test_a_loss_of_pairs_begins_with_the_scores_of_the_saved_regression(folder):
+    """NVIDIA's stage 2: backbone and the head of helpfulness. Before a step both say the same number."""
+    saved = moved(1, ATTRIBUTES)
+    saved.save(folder / "regression")
+    setup = setup_of(
+        objective="bradley-terry-scaled", start=str(folder / "regression"), head="saved"
+    )
+    model = reward_training.new_model(PARTS, setup)
+    assert model.attributes == ("reward",) and not model.training
+    torch.testing.assert_close(
+        model.score(GROUPS), saved.score(GROUPS)[:, [ATTRIBUTES.index("helpfulness")]]
+    )
+    assert model.read  # the run's manifest names the folder that was read
+
+
+@pytest.mark.slow
+def test_with_a_fresh_head_only_the_backbone_is_taken(folder):
+    """Who asks for a fresh head gets one: near zero, by the seed."""
+    saved = moved(1)
+    saved.save(folder / "regression")
+    settings = {"objective": "bradley-terry", "start": str(folder / "regression")}
+    model = reward_training.new_model(PARTS, setup_of(**settings))
+    fresh = RewardModel.new("tiny", attributes=("reward",))
+    assert torch.equal(model.head.weight, fresh.head.weight)
+    ours = dict(model.backbone.named_parameters())
+    assert all(torch.equal(ours[name], w) for name, w in saved.backbone.named_parameters())
+
+
+@pytest.mark.slow
+def test_trainings_begun_from_other_models_have_other_folders(folder):
+    """Two models may differ in the head alone: the second must not read the first one's training."""
+    first = moved(1)
+    first.save(folder / "first")
+    with torch.no_grad():
+        first.head.weight.mul_(2)
+    first.save(folder / "second")
+    folders = []
+    for name in ("first", "second", "first"):
+        setup = setup_of(objective="bradley-terry", start=str(folder / name), head="saved")
+        model = reward_training.new_model(PARTS, setup)
+        prepared = reward_training.prepare(model, PARTS, setup)
+        folders.append(reward_training.train(model, prepared, setup).folder)
+    assert folders[0] == folders[2] != folders[1]
+
+
+def test_a_regression_begins_with_the_rows_of_its_own_names():
+    """Outputs are matched by name, whatever their order and number in the saved model."""
+    saved = moved(1, ATTRIBUTES)
+    expected = saved.score(GROUPS)[:, [0, 4]]
+    model = derived.begun(saved, ("helpfulness", "verbosity"))
+    torch.testing.assert_close(model.score(GROUPS), expected)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "outputs"),
+    [(("reward",), ("helpfulness",)), (("helpfulness",), ("reward",)), (("reward",), ("reward",))],
+)
+def test_a_reward_and_helpfulness_stand_for_each_other(attributes, outputs):
+    """A loss of pairs names its output reward, a regression helpfulness: each may begin from the other."""
+    saved = moved(1, attributes)
+    expected = saved.score(GROUPS)
+    torch.testing.assert_close(derived.begun(saved, outputs).score(GROUPS), expected)
+
+
+def test_adapters_are_merged_before_training_goes_on():
+    """What was trained are the sums; the scores stay, and all weights can be trained again."""
+    saved = moved(1).lora(rank=2)
+    with torch.no_grad():
+        for name, weight in saved.named_parameters():
+            if "lora_B" in name:
+                weight += 0.05
+    expected = saved.score(GROUPS)
+    model = derived.begun(saved, ["reward"])
+    torch.testing.assert_close(model.score(GROUPS), expected, rtol=1e-4, atol=1e-5)
+    assert model.adapter is None and all(w.requires_grad for w in model.parameters())
+
+
+@pytest.mark.slow
+def test_what_training_cannot_begin_with_is_refused(folder):
+    """Each would else train something other than what was asked for."""
+    with pytest.raises(ValueError, match="no output 'verbosity' to begin with; it has: reward"):
+        derived.begun(moved(1, ("reward",)), ["verbosity"])
+    with pytest.raises(ValueError, match="set start to its folder"):
+        reward_training.new_model(PARTS, setup_of(head="saved"))
+    moved(1).lora(rank=2).save(folder / "adapters")
+    adapters = setup_of(start=str(folder / "adapters"), head="saved", method="lora")
+    with pytest.raises(ValueError, match="is itself adapters"):
+        reward_training.new_model(PARTS, replace(adapters))
+
+
+# Extrapolated from two
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 1.52])
+def test_every_weight_lies_on_the_line_through_both(alpha):
+    """By hand for each tensor: weak + alpha (strong - weak); the outputs are the strong one's."""
+    weak, strong = moved(1), moved(2, ("reward",))
+    start = {name: weight.clone() for name, weight in weak.named_parameters()}
+    end = {name: weight.clone() for name, weight in strong.named_parameters()}
+    expo = derived.extrapolated(weak, strong, alpha)
+    assert expo.attributes == ("reward",)
+    assert len(start) == len(end) > 10
+    for name, weight in expo.named_parameters():
+        expected = (1 - alpha) * start[name] + alpha * end[name]
+        torch.testing.assert_close(weight, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_extrapolation_at_0_and_1_gives_the_two_models():
+    """The ends of the line, by their scores; the weak model's row of helpfulness counts, of five."""
+    weak, strong = moved(1, ATTRIBUTES), moved(2, ("reward",))
+    of_weak, of_strong = weak.score(GROUPS)[:, :1], strong.score(GROUPS)
+    torch.testing.assert_close(derived.extrapolated(weak, strong, 1.0).score(GROUPS), of_strong)
+    strong = moved(2, ("reward",))
+    torch.testing.assert_close(derived.extrapolated(weak, strong, 0.0).score(GROUPS), of_weak)
+
+
+@pytest.mark.parametrize(
+    ("weak", "strong", "alpha", "message"),
+    [
+        (moved, lambda seed: moved(seed), float("nan"), "alpha is a finite number"),
+        (lambda seed: moved(seed, bias=True), moved, 1.5, "one of the two heads has a bias"),
+        (lambda seed: moved(seed, ("verbosity",)), moved, 1.5, "no output 'helpfulness'"),
+        (lambda seed: moved(seed, template="reference"), moved, 1.5, "in other ways"),
+        (lambda seed: moved(seed).frozen("bfloat16"), moved, 1.5, "were rounded"),
+    ],
+)
+def test_models_with_no_line_through_them_are_refused(weak, strong, alpha, message):
+    """A mixture of unlike models would be scored with, and mean nothing."""
+    with pytest.raises(ValueError, match=message):
+        derived.extrapolated(weak(1), strong(2), alpha)
+
+
+@pytest.mark.slow
+def test_models_of_other_shapes_are_refused():
+    """The small base and the tiny one share neither layers nor sizes; the error names one of them."""
+    with pytest.raises(ValueError, match=r"different architectures: .* in the weak one and"):
+        derived.extrapolated(RewardModel.new("small", attributes=("reward",)), moved(1))
+
+
+@pytest.mark.slow
+def test_the_command_saves_what_any_notebook_can_score_with(folder, capsys):
+    """From two folders to a third, which says what it is made of; nothing is written over."""
+    weak, strong = moved(1), moved(2, ("reward",))
+    weak.save(folder / "weak")
+    strong.save(folder / "strong")
+    expected = derived.extrapolated(weak, strong).score(GROUPS)
+    arguments = [str(folder / name) for name in ("weak", "strong", "expo")]
+    assert derived.main(arguments) == 0
+    assert f"-p model={folder / 'expo'}" in capsys.readouterr().out
+    torch.testing.assert_close(load_reward_model(folder / "expo").score(GROUPS), expected)
+    made_of = json.loads((folder / "expo" / "extrapolated.json").read_text())
+    assert made_of["alpha"] == 1.52
+    assert derived.main(arguments) == 2
+    assert "is there already: name a new folder" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_strengths_from_a_saved_start_train_by_every_loss(folder):
+    """The recipe's names reach the trainer: each loss of pairs makes its steps from the saved model."""
+    moved(1).save(folder / "regression")
+    losses = {}
+    for objective in ("bradley-terry", "bradley-terry-margin", "bradley-terry-scaled"):
+        setup = setup_of(objective=objective, start=str(folder / "regression"), head="saved")
+        model = reward_training.new_model(PARTS, setup)
+        prepared = reward_training.prepare(model, PARTS, setup)
+        assert prepared.counts.loc["ties_left_out"].tolist() == [0, 0, 0]
+        result = reward_training.train(model, prepared, setup)
+        losses[objective] = result.history[0]["eval_loss"]
+    plain, margin, scaled = losses.values()
+    strength = abs(GROUPS[0].preference)
+    assert scaled == pytest.approx(strength * plain) and margin > plain
+    assert items.compared(model, GROUPS)[1]["groups"] == len(GROUPS)
+
+
+@pytest.mark.slow
+def test_kept_ties_do_not_fail_the_check_of_learning_by_heart():
+    """A tie costs log 2 at least, so a trainer that is sound would be taken for a broken one."""
+    groups = [pair("tie", 0.0), *(pair(str(i), 3.0) for i in range(3))]
+    setup = setup_of(objective="bradley-terry", ties="keep")
+    learnt = reward_training.learn_by_heart(groups, ["reward"], setup)
+    assert learnt.iloc[-1] < learnt.iloc[0] / 10
