@@ -269,9 +269,9 @@ def layout_of(
 def has_several(row: dict[str, Any]) -> bool:
     """Whether a row has two or more responses by the names of its columns, or one of a set."""
     names = {name.lower(): name for name, value in row.items() if value is not None}
-    found, missing = _candidates(names)
+    candidates, missing = _candidates(names)
     ranked = [names[name] for name in SEVERAL if name in names]
-    return bool(found or missing) or any(kind_of(row[name]) == "list" for name in ranked)
+    return bool(candidates or missing) or any(kind_of(row[name]) == "list" for name in ranked)
 
 
 def _missing(row: dict, column: str) -> Fault:
@@ -309,7 +309,7 @@ def _numbered(names: dict[str, str]) -> list[tuple[str, ...]]:
             is_letter = number.isalpha()
             place = ord(number) - ord("a") if is_letter else int(number)
             sets.setdefault((stem, mark, is_letter), {})[place] = column
-    found = []
+    whole_sets = []
     for (_, _, is_letter), columns in sets.items():
         place = min(columns)
         if place > (0 if is_letter else 1):  # the first is a, 0 or 1
@@ -318,8 +318,8 @@ def _numbered(names: dict[str, str]) -> list[tuple[str, ...]]:
         while place in columns:
             of_set.append(columns[place])
             place += 1
-        found.append(tuple(of_set))
-    return found
+        whole_sets.append(tuple(of_set))
+    return whole_sets
 
 
 def _candidates(names: dict[str, str]) -> tuple[list[tuple[str, tuple[str, ...]]], str]:
@@ -327,22 +327,22 @@ def _candidates(names: dict[str, str]) -> tuple[list[tuple[str, tuple[str, ...]]
 
     The column is that of the first set which is not whole; "" where there is none.
     """
-    found = []
+    candidates = []
     missing = ""
     for better, others in BETTER_FIRST.items():
         worse = next((name for name in others if name in names), others[0])
         if better in names and worse in names:
-            found.append(("better first", (names[better], names[worse])))
+            candidates.append(("better first", (names[better], names[worse])))
         elif better in names:
             missing = missing or worse
         elif worse in names:
             missing = missing or better
     for columns in _numbered(names):
         if len(columns) > 1:
-            found.append(("numbered", columns))
+            candidates.append(("numbered", columns))
         else:
             missing = missing or _next_name(columns[0])
-    return found, missing
+    return candidates, missing
 
 
 def _next_name(column: str) -> str:
@@ -365,25 +365,25 @@ def _responses(
         if asked[0].lower() in CONVERSATIONS:
             return "conversation", asked
         return kind_of(row[asked[0]]), asked
-    found, missing = _candidates(names)
+    candidates, missing = _candidates(names)
     single = [names[name] for name in (*SEVERAL, *ONE) if name in names]
     if "response" in names:
         single = [names["response"]]
     singles = [(kind_of(row[name]), (name,)) for name in single]
     if several_only:
-        singles = [] if found else [one for one in singles if one[0] == "list"]
-    found += singles
-    if len(found) > 1:
-        sets = [" and ".join(of_set) for _, of_set in found]
+        singles = [] if candidates else [one for one in singles if one[0] == "list"]
+    candidates += singles
+    if len(candidates) > 1:
+        sets = [" and ".join(of_set) for _, of_set in candidates]
         raise Unclear(
             None,
             f"the responses may be {', or '.join(sets)}",
             "say which: hs2lib.score takes "
-            + " or ".join([f"--response {','.join(of_set)}" for _, of_set in found])
+            + " or ".join([f"--response {','.join(of_set)}" for _, of_set in candidates])
             + "; or rename the others",
         )
-    if found:
-        kind, of_set = found[0]
+    if candidates:
+        kind, of_set = candidates[0]
         if columns.verdict == "first" and kind == "numbered":
             kind = "better first"
         return kind, of_set
@@ -421,16 +421,16 @@ def _prompt(
         return _named(row, names, asked or columns.prompt)
     if "prompt" in names:
         return (names["prompt"],)
-    found = [names[name] for name in PROMPTS if name in names and names[name] not in responses]
-    if len(found) > 1 and [name.lower() for name in found] != ["instruction", "input"]:
+    candidates = [names[name] for name in PROMPTS if name in names and names[name] not in responses]
+    if len(candidates) > 1 and [name.lower() for name in candidates] != ["instruction", "input"]:
         raise Unclear(
             None,
-            f"the prompt may be {' or '.join(found)}",
-            f"say which: hs2lib.score takes --prompt {found[0]}, or --prompt {','.join(found)} to "
-            "join them; or rename the others",
+            f"the prompt may be {' or '.join(candidates)}",
+            f"say which: hs2lib.score takes --prompt {candidates[0]}, "
+            f"or --prompt {','.join(candidates)} to join them; or rename the others",
         )
-    if found:
-        return tuple(found)
+    if candidates:
+        return tuple(candidates)
     for name in CONVERSATIONS:
         # A conversation that ends in an answer is one more answer, and no prompt.
         if name in names and names[name] not in responses:
@@ -457,34 +457,34 @@ def _verdict(
             if name.lower() in map(str.lower, row):
                 return None, None
             raise _missing(row, name)
-        found = [name.lower()]
+        verdicts = [name.lower()]
     else:
         usual = [*WORDS, *STRENGTHS]
         if stem == "response_0":
             usual += NUMBERS
         if stem == "human_ref_a":
             usual.append("labels")
-        found = [usual_name for usual_name in usual if usual_name in names]
-    if len(found) > 1:
+        verdicts = [usual_name for usual_name in usual if usual_name in names]
+    if len(verdicts) > 1:
         raise Unclear(
             None,
-            f"{' and '.join(names[one] for one in found)} may say which response is better",
+            f"{' and '.join(names[one] for one in verdicts)} may say which response is better",
             "say which: hs2lib.score takes "
-            + " or ".join([f"--verdict {names[one]}" for one in found])
+            + " or ".join([f"--verdict {names[one]}" for one in verdicts])
             + "; or rename the others",
         )
-    if not found:
+    if not verdicts:
         return None, None
-    column = names[found[0]]
+    column = names[verdicts[0]]
     if values in ("-,+", "+,-"):
         return column, partial(_sign, column, 1.0 if values == "-,+" else -1.0)
     if values:
         return column, partial(_named_value, column, values.split(","), (-1.0, 1.0, 0.0))
-    if found[0] in STRENGTHS:
+    if verdicts[0] in STRENGTHS:
         return column, partial(_strength, column)
-    if found[0] in NUMBERS:
+    if verdicts[0] in NUMBERS:
         return column, partial(_named_value, column, ("0", "1"), (-1.0, 1.0))
-    if found[0] == "labels" and stem == "human_ref_a":
+    if verdicts[0] == "labels" and stem == "human_ref_a":
         # SHP: 1 where A is preferred, 0 where B is.
         return column, partial(_named_value, column, ("1", "0"), (-1.0, 1.0))
     return column, partial(_words, column, responses[0], responses[1])

@@ -283,15 +283,15 @@ def prompt_rows(
             first = first or (line, layout)
             _check_shape(layout, *first, several_only)
             values = _with_lists(row, layout) if cells else row
-            found: list[Fault] = []
-            item = _row(line, row, values, layout, f"{stem}/{line - 1}", path.name, found)
+            row_faults: list[Fault] = []
+            item = _row(line, row, values, layout, f"{stem}/{line - 1}", path.name, row_faults)
         except Unclear as fault:
             raise DataError(path, line, *fault.args) from None
         except Fault as fault:
-            found = [fault]
-        for fault in found:
+            row_faults = [fault]
+        for fault in row_faults:
             faults.add(line, fault)
-        if found:
+        if row_faults:
             continue
         any_sound = True
         if mark != ",":
