@@ -634,30 +634,35 @@ def in_words(results: Mapping[str, Result]) -> list[str]:
 
 
 def against_rules(results: Mapping[str, Result]) -> str:
-    """In how many parts the model is above every rule, and where it is below one."""
-    above = 0
-    below = []
-    n = 0
-    for name, result in results.items():
-        rows = result.beside[(result.beside.level == "") & (result.beside.part != "overall")]
-        rows = rows[rows.verdict != ""]
-        n += len(rows)
-        above += int((rows.verdict == ABOVE).sum())
-        for row in rows[rows.verdict == BELOW].itertuples():
-            below.append(f"{name} {row.part} ({row.rule})")
-    listed = "; ".join(below) or "nowhere"
+    """In how many parts the model is above the rules of length, and where it is below one."""
+    rows = _parts(results)
+    below = rows[rows.verdict == BELOW]
+    listed = [f"{row.benchmark} {row.part} ({row.rule})" for row in below.itertuples()]
+    above = int((rows.verdict == ABOVE).sum())
     return (
         "The model is clearly above the better rule of length, and above equal chances, "
-        f"in {above} of {n} parts, paired by prompt. It is clearly below that rule: {listed}."
+        f"in {above} of {len(rows)} parts, paired by prompt. "
+        f"It is clearly below that rule: {'; '.join(listed) or 'nowhere'}."
     )
 
 
 def message(results: Mapping[str, Result]) -> str:
     """The result in a few words, for a title."""
-    rows = pd.concat([result.beside for result in results.values()])
-    rows = rows[(rows.level == "") & (rows.part != "overall") & (rows.verdict != "")]
+    rows = _parts(results)
     above = int((rows.verdict == ABOVE).sum())
     return f"Above the rules of length in {above} of {len(rows)} parts"
+
+
+def _parts(results: Mapping[str, Result]) -> pd.DataFrame:
+    """The rows of `Result.beside` that are of one part of the questions each, with the benchmark.
+
+    No question is in two of them.
+    """
+    frames = []
+    for name, result in results.items():
+        rows = result.beside[(result.beside.level == "") & (result.beside.verdict != "")]
+        frames.append(rows[rows.part.isin(sets.SIZES[name])].assign(benchmark=name))
+    return pd.concat(frames, ignore_index=True)
 
 
 def style_in_words(result: Result) -> str:

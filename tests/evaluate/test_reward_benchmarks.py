@@ -80,6 +80,23 @@ def test_a_verdict_needs_more_than_the_better_rule():
     assert half.verdict["knowledge"] == today.NOT_TOLD
 
 
+def test_parts_are_counted_once_each():
+    """RM-Bench's safety is two parts together: five parts have a verdict, not six; JudgeBench of one part has one."""
+    made = sets.load("RM-Bench", "embedded", n_per_part=6)
+    n = len(sets.texts_of(made))
+    scored = today.Scored(np.zeros((n, 1)), made, (), {})
+    right = np.concatenate([np.where(marks, 1.0, 0.0) for marks in made.right])
+    by = {today.MODEL: right} | today.by_rule(made, 0)
+    results = {"RM-Bench": today.measure(scored, by, n_boot=200)}
+    assert today.message(results).endswith("of 5 parts")
+    results["JudgeBench"] = measured(pairs(*[("a", "bb")] * 9), [0, 1] * 9)
+    assert today.message(results).endswith("of 6 parts")
+    assert (
+        "It is clearly below that rule: JudgeBench knowledge (shortest answer)."
+        in today.against_rules(results)
+    )
+
+
 def test_intervals_draw_whole_prompts():
     """The same prompt asked four times is one draw: the interval is that of a bootstrap over two prompts."""
     texts = [("aa", "b")] * 8

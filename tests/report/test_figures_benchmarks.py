@@ -1,0 +1,39 @@
+"""The figure of notebook 16: a panel a benchmark, a row a part, every number where it belongs."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+from hs2lib.report import figures_benchmarks
+
+
+def test_every_number_stands_in_its_row_and_panel():
+    """Two benchmarks of two parts and one: a marker for the model and each rule, the chance only where there is one."""
+    rows = []
+    numbers = {
+        "model": 70.0,
+        "longest answer": 40.0,
+        "shortest answer": 60.0,
+        "random answer": 50.0,
+    }
+    for benchmark, part, chance in (
+        ("A", "overall", float("nan")),
+        ("A", "one", 25.0),
+        ("B", "two", 50.0),
+    ):
+        for who, value in numbers.items():
+            rows.append((benchmark, part, 9, chance, who, value, value - 5, value + 5))
+    columns = ["benchmark", "part", "questions", "chance", "by", "value", "low", "high"]
+    fig = figures_benchmarks.beside_rules(pd.DataFrame(rows, columns=columns), "T")
+    first, second = fig.axes
+    assert [label.get_text() for label in first.get_yticklabels()] == ["overall (9)", "one (9)"]
+    assert [label.get_text() for label in second.get_yticklabels()] == ["two (9)"]
+    assert first.get_title(loc="left") == "A" and fig.get_suptitle() == "T"
+    drawn = {
+        line.get_marker(): line.get_xdata().tolist()
+        for line in first.lines
+        if len(line.get_xdata()) == 2
+    }
+    assert drawn[">"] == [40, 40] and drawn["<"] == [60, 60] and drawn["o"] == [50, 50]
+    legend = [text.get_text() for text in first.get_legend().get_texts()]
+    assert legend == ["model, 95 % interval", *numbers][:1] + list(numbers)[1:]
+    plt.close(fig)
