@@ -119,6 +119,13 @@ def _wide(
     return wide.loc[list(order), list(across)].rename_axis(columns=None)
 
 
+def for_card(evaluated: Evaluated) -> pd.DataFrame:
+    """What the trained model reaches on the test part, for its model card, with 95 % intervals."""
+    rows = evaluated.metrics
+    rows = rows[(rows.model == TRAINED) & (rows.against == evaluated.side)]
+    return rows[["attribute", "metric", "value", "95 % low", "95 % high"]].reset_index(drop=True)
+
+
 def pairs_right(metrics: pd.DataFrame) -> float:
     """Percent of held-out pairs that the trained model orders as the raters do, first attribute.
 

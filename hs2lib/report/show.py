@@ -32,6 +32,11 @@ def source_of(*functions: Callable) -> None:
     display(Code("\n\n".join(sources), language="python"))  # at once: each brings its own colours
 
 
+def program(path: Path) -> None:
+    """Show a Python file, as one that a run wrote."""
+    display(Code(path.read_text(), language="python"))
+
+
 def group_html(group: Group, longest: int = 1500) -> str:
     """A group as HTML: its turns, then each response with its labels. All text is escaped.
 

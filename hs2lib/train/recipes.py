@@ -75,6 +75,9 @@ class OwnRows(Settings):
     path: str = setting(
         "", "file to read in place of the data set's own, or with ratings for data set ratings"
     )
+    scale: str = setting(
+        "", 'of own ratings, as 1-5 or clarity:1-5,score:0-1, or "" for what the values tell'
+    )
 
 
 class Rows(Settings):
