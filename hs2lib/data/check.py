@@ -224,7 +224,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--attributes",
         default=[],
-        type=lambda text: text.split(","),
+        type=lambda text: [name for name in text.split(",") if name],
         help="the columns of ratings, as clarity,tone (default: all columns of numbers)",
     )
     args = parser.parse_args(arguments)

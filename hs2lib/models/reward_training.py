@@ -22,6 +22,7 @@ import pandas as pd
 import torch
 
 from hs2lib import paths
+from hs2lib.data import held_out as held_out_rows
 from hs2lib.data import own, preferences
 from hs2lib.data.load import Loaded, load
 from hs2lib.group import Group
@@ -167,6 +168,9 @@ def new_model(data: Parts, setup: Setup) -> RewardModel:
     model = RewardModel.new(
         recipe.model_name, attributes=outputs, seed=recipe.seed, **recipe.written
     )
+    own_columns = data.loaded.own_columns
+    if own_columns and recipe.objective == "regression":
+        model.scales = {name: tuple(own_columns.scales[name]) for name in outputs}
     return model.to(device())
 
 
@@ -488,7 +492,8 @@ def export_classifier(
     """Write a model of your own rows as a classifier that plain transformers scores with.
 
     It has all outputs of the model, on the scales of your ratings. Its model card says what it was
-    trained on and what it is worth. Paper: silent.
+    trained on and what it is worth. The held-out rows lie beside it, for notebook 06. Paper:
+    silent.
 
     Args:
         model: trained.
@@ -503,7 +508,9 @@ def export_classifier(
     Raises:
         ValueError: as `hs2lib.models.export.export`.
     """
+    left = setup.folder / held_out_rows.FILE
     if not data.loaded.own:
+        left.unlink(missing_ok=True)  # of an earlier run on other rows
         return None
     scales = {}
     if setup.recipe.objective == "regression":
@@ -513,6 +520,7 @@ def export_classifier(
         responses = sum(len(group.responses) for group in groups)
         numbers.append(f"{responses:,} responses to {len(groups):,} prompts in part {name}")
     about = f"{data.loaded.source}: {', '.join(numbers)}. {verdict}"
+    held_out_rows.write(left, data.groups["test"], data.loaded)
     folder = setup.folder / "classifier"
     classifiers.export(model, folder, data=about, held_out=held_out, scales=scales)
     return folder
