@@ -406,7 +406,9 @@ def in_short(evaluated: Evaluated) -> str:
     right = trained[trained.metric == SHOWN[1]].value
     name = evaluated.attributes[0]
     others = ""
-    if len(pearson) > 1:
+    if len(pearson) == 2:
+        others = f" ({evaluated.attributes[1]} {pearson.iloc[1]:.2f})"
+    elif len(pearson) > 2:
         others = f" (other attributes {pearson.iloc[1:].min():.2f} to {pearson.iloc[1:].max():.2f})"
     return (
         f"R with the {evaluated.side} is {pearson.iloc[0]:.2f} for {name}{others}, and "
@@ -422,8 +424,9 @@ def noise_in_short(evaluated: Evaluated, ceiling: pd.DataFrame) -> str:
     table = evaluated.metrics
     rows = table[(table.against == RATINGS) & (table.model == TRAINED)]
     reached = rows[rows.metric == SHOWN[0]].value.iloc[0]
+    known = "even the truth has" if TRUTH in evaluated.labels else "by their agreement a truth had"
     return (
-        f"Raters disagree: even the truth has R {of_ratings.value.iloc[0]:.2f} with their ratings "
+        f"Raters disagree: {known} R {of_ratings.value.iloc[0]:.2f} with their ratings "
         f"of {evaluated.attributes[0]}. The model has {reached:.2f}; the rest it does not read."
     )
 

@@ -56,8 +56,13 @@ def _labels(group: Group, response: Response) -> str:
 
 
 def sentences(*texts: str) -> None:
-    """Show sentences as a list: what a notebook says about the numbers of its own run."""
-    display(Markdown("\n".join(f"* {text}" for text in texts)))
+    """Show sentences as a list: what a notebook says about the numbers of its own run.
+
+    Empty ones, and no sentence at all, show nothing.
+    """
+    said = [f"* {text}" for text in texts if text]
+    if said:
+        display(Markdown("\n".join(said)))
 
 
 def verdict(*lines: str) -> None:
