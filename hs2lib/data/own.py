@@ -125,11 +125,11 @@ class Column:
     values: set[float] = field(default_factory=set)
     text: str = ""
 
-    def add(self, line: int, value: object) -> None:
-        """Note the value that a row has."""
+    def add(self, line: int, value: object, is_csv: bool) -> None:
+        """Note the value that a row has; of CSV a text may be a number."""
         if value is None:
             return
-        number = as_number(value)
+        number = None if isinstance(value, str) and not is_csv else as_number(value)
         if number is None:
             self.n_texts += 1
             self.text = self.text or shown(value)
@@ -364,6 +364,7 @@ def _read_columns(path: Path) -> tuple[dict[str, Column], dict[str, str], int]:
     column_of: dict[str, str] = {}
     ours: dict[str, str] = {}
     n_rows = 0
+    is_csv = Path(path.name.removesuffix(".gz")).suffix == ".csv"
     for line, row in read(path, Faults(path)):
         if row is None:
             continue
@@ -386,7 +387,7 @@ def _read_columns(path: Path) -> tuple[dict[str, Column], dict[str, str], int]:
                 continue
             if name not in columns:
                 columns[name] = Column(column)
-            columns[name].add(line, value)
+            columns[name].add(line, value, is_csv)
     return columns, column_of, n_rows
 
 
@@ -513,29 +514,27 @@ def _scale_of_five(five: Mapping[str, Column]) -> tuple[Scale, list[str]]:
             ]
         return HELPSTEER, []
     above = [column for column in rated if column.high > HELPSTEER.high]
-    scale = _told(low, high, _coarsest(rated))
+    scale = _told(rated)
     if scale and scale != Scale(0, 5) and len(above) >= ABOVE * len(rated):
         return scale, []
     return HELPSTEER, []
 
 
-def _coarsest(columns: Iterable[Column]) -> str:
-    """What the numbers of several columns are together."""
-    steps = [column.step for column in columns]
-    return max(steps, key=(WHOLE, HALVES, NUMBERS).index)
-
-
-def _told(low: float, high: float, step: str) -> Scale | None:
-    """The scale that values from `low` to `high` tell; None where they tell none.
+def _told(columns: Sequence[Column]) -> Scale | None:
+    """The scale that the values of columns, taken together, tell; None where they tell none.
 
     They reach both its ends. Two scales are so fine that nobody need have given their ends: shares
-    between 0 and 1 that are no halves, and whole numbers of a hundred.
+    between 0 and 1 that are no halves, and points of a hundred, most of them above 10.
     """
+    low = min(column.low for column in columns)
+    high = max(column.high for column in columns)
+    values = set[float]().union(*[column.values for column in columns])
     if Scale(low, high) in KNOWN:
         return Scale(low, high)
-    if step == NUMBERS and Scale(0, 1).holds(low, high):
+    if any(column.step == NUMBERS for column in columns) and Scale(0, 1).holds(low, high):
         return Scale(0, 1)
-    if Scale(0, 100).holds(low, high) and high > 50:
+    above_ten = sum(value > 10 for value in values)
+    if Scale(0, 100).holds(low, high) and high > 50 and above_ten > len(values) / 2:
         return Scale(0, 100)
     return None
 
@@ -552,13 +551,11 @@ def _told_scales(path: Path, ratings: Mapping[str, Column]) -> tuple[dict[str, S
     rated = {name: column for name, column in ratings.items() if column.n_numbers}
     told = {}
     for name, column in rated.items():
-        scale = None if column.is_constant else _told(column.low, column.high, column.step)
+        scale = None if column.is_constant else _told([column])
         if scale:
             told[name] = scale
     if not told and len(rated) > 1:
-        low = min(column.low for column in rated.values())
-        high = max(column.high for column in rated.values())
-        together = _told(low, high, _coarsest(rated.values()))
+        together = _told(list(rated.values()))
         if together:
             told = dict.fromkeys(rated, together)
     _check_together(path, told, rated)

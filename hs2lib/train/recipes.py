@@ -632,6 +632,8 @@ class Evaluation(Steered, Answered, Served, Grader, Scored):
 class Collection(Endpoint):
     """Notebook 04. Paper: section 2.1."""
 
+    attributes: tuple = setting(names.ATTRIBUTES, "what the annotation form asks for")
+    scale: str = setting("0-4", "of its ratings, as 1-5 or clarity:1-5,score:0-1")
     english_threshold: float = setting(
         0.3, "least probability of being English, 1 keeps almost nothing", 0, 1
     )
