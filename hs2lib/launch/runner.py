@@ -551,14 +551,32 @@ def _reads_of(run: str, tier: str, values: dict, candidates: list[str]) -> list[
     """The runs that a named run with these values reads in place of notebooks' own.
 
     They are the runs of its own name that exist, and the candidates. Of several runs of one
-    notebook the last one counts.
+    notebook the last one counts. A run that was begun and did not end is no run to read.
     """
     _, whole_values, recipe = graph.resolved(run, tier, (values, [], f"-p of {run}"))
     needed = graph.upstream(run, tier, (whole_values, recipe), [])
     label = run.partition("@")[2]
-    same_label = [other for other in graph.named_runs(tier) if other.partition("@")[2] == label]
+    same_label = []
+    for other in graph.named_runs(tier):
+        if other.partition("@")[2] != label or other == run:
+            continue
+        if _did_not_end(other, tier) and other not in candidates:
+            if other.partition("@")[0] in needed:
+                print(
+                    f"{run} does not read {other}, which was begun and did not end: "
+                    f"run {other} again first, or say --reads {other}",
+                    file=sys.stderr,
+                )
+            continue
+        same_label.append(other)
     of_notebook = {other.partition("@")[0]: other for other in [*same_label, *candidates]}
     return [other for notebook, other in sorted(of_notebook.items()) if notebook in needed]
+
+
+def _did_not_end(run: str, tier: str) -> bool:
+    """Whether a run was begun, and has not ended since."""
+    begun = (runs() / tier / run / "log.txt").exists()
+    return begun and not graph.outputs(run, tier)["stamp"].exists()
 
 
 def _restore(file: Path, content: bytes | None) -> None:
