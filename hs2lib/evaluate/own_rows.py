@@ -20,14 +20,18 @@ import pandas as pd
 from hs2lib.data.own import HALVES, NUMBERS
 from hs2lib.data.tables import ratings_array
 from hs2lib.evaluate.reward_metrics import RATINGS, SHOWN, TRAINED, Evaluated
+from hs2lib.group import MISSING
 from hs2lib.models import baselines
 from hs2lib.models.reward_training import BaselineInputs, Parts
+from hs2lib.report.show import interval
 from hs2lib.run.setup import Setup
 from hs2lib.stats import agreement, metrics
 from hs2lib.stats.bootstrap import bootstrap, inside
 from hs2lib.train.items import cluster
 
 INTERVAL = ("95 % low", "95 % high")
+
+MEASURES = ("kappa", "one against the rest", "noise ceiling")
 
 
 # Several people
@@ -73,12 +77,21 @@ def raters(evaluated: Evaluated, data: Parts, setup: Setup) -> pd.DataFrame:
         measures["noise ceiling"] = agreement.noise_ceiling(
             of_name, clusters=conversations, **options
         )
-        for measure in ("kappa", "one against the rest", "noise ceiling"):
+        for measure in MEASURES:
             values = map(float, measures.get(measure, (math.nan, math.nan, math.nan)))
             columns = (measure, *[f"{measure}, {end}" for end in INTERVAL])
             row |= dict(zip(columns, values, strict=True))
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def shown(table: pd.DataFrame) -> pd.DataFrame:
+    """`raters` as a notebook shows it: an attribute down, each measure with its interval across."""
+    wide = table[["attribute", "responses", "raters"]].copy()
+    for measure in MEASURES:
+        cells = table[[measure, *[f"{measure}, {end}" for end in INTERVAL]]]
+        wide[measure] = [interval(*cell) for cell in cells.itertuples(index=False)]
+    return wide.set_index("attribute")
 
 
 def _levels(data: Parts, name: str) -> list[float]:
@@ -182,6 +195,7 @@ def _interval(row: pd.Series) -> str:
 SHARES = (0.25, 0.5, 1.0)  # of the training groups that ridge is fitted to
 DRAWS = 5  # of groups, at each share but the last
 FEWEST = 6  # groups that ridge is fitted to
+SEEN = 0.01  # a smaller gain is none
 
 
 @dataclass(frozen=True)
@@ -243,7 +257,7 @@ def more_ratings(
             predicted = (inputs.states["test"] @ W + b)[:, 0]  # [test rows]
             sums = metrics.contributions(predicted, labels, evaluated.prompts)  # [test rows, 9]
             value = metrics.from_sums(sums.sum(axis=0, keepdims=True))[0, metric]
-            n_labels = int((first[chosen] != baselines.MISSING).sum())
+            n_labels = int((first[chosen] != MISSING).sum())
             rows.append((n_groups, 1, draw, float(value), n_labels))
             sums_by_share[share].append(sums)
     curve = pd.DataFrame(rows, columns=columns)
@@ -260,9 +274,9 @@ def more_ratings(
     stacked = np.concatenate([sums_by_share[1.0][0], *halves], axis=1)
     options = {"n_boot": setup.recipe.n_boot, "seed": setup.recipe.seed}
     n_clusters = len(np.unique(evaluated.clusters))
-    interval = bootstrap(stacked, evaluated.clusters, gain, **options)
-    interval = inside(interval, (-2,), (2,), n_clusters)
-    return MoreRatings(curve, label, _more_in_words(label, *map(float, interval.at(0))))
+    gained = bootstrap(stacked, evaluated.clusters, gain, **options)
+    gained = inside(gained, (-2,), (2,), n_clusters)
+    return MoreRatings(curve, label, _more_in_words(label, *map(float, gained.at(0))))
 
 
 def _more_in_words(label: str, gain: float, low: float, high: float) -> str:
@@ -271,13 +285,13 @@ def _more_in_words(label: str, gain: float, low: float, high: float) -> str:
         return (
             "Whether more ratings would help is not known: R of the held-out rows is not defined."
         )
-    interval = "" if math.isnan(low) else f" ({low:+.2f} to {high:+.2f})"
+    ends = "" if math.isnan(low) else f" ({low:+.2f} to {high:+.2f})"
     text = (
-        f"Twice as many ratings: from half of them to all, {label}, of ridge, "
-        f"changed by {gain:+.2f}{interval}."
+        f"From half of the ratings to all of them, {label}, by ridge on frozen states, "
+        f"changed by {gain:+.2f}{ends}."
     )
-    if low > 0:
-        return f"{text} More ratings would help by about as much."
-    if high < 0:
-        return f"{text} More ratings would not help."
-    return f"{text} That more ratings would help by as much is not shown."
+    if low > 0 and gain >= SEEN:
+        return f"{text} More ratings would help: by about {gain:+.2f} for twice as many."
+    if high < SEEN:
+        return f"{text} More ratings would hardly help."
+    return f"{text} Whether more ratings would help is not shown."

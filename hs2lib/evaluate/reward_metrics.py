@@ -424,9 +424,10 @@ def noise_in_short(evaluated: Evaluated, ceiling: pd.DataFrame) -> str:
     table = evaluated.metrics
     rows = table[(table.against == RATINGS) & (table.model == TRAINED)]
     reached = rows[rows.metric == SHOWN[0]].value.iloc[0]
-    known = "even the truth has" if TRUTH in evaluated.labels else "by their agreement a truth had"
+    known = "" if TRUTH in evaluated.labels else "by their agreement "
+    top = of_ratings.value.iloc[0]
     return (
-        f"Raters disagree: {known} R {of_ratings.value.iloc[0]:.2f} with their ratings "
+        f"Raters disagree: {known}even the truth has R {top:.2f} with their ratings "
         f"of {evaluated.attributes[0]}. The model has {reached:.2f}; the rest it does not read."
     )
 
