@@ -221,12 +221,37 @@ class OwnColumns:
         return sentences
 
     @property
+    def levels(self) -> list[float]:
+        """The levels of the scale, for what counts levels: whole numbers, or halves.
+
+        Raises:
+            ValueError: the attributes have several scales, or ratings lie between halves.
+        """
+        steps = set(self.steps.values())
+        if len(set(self.scales.values())) > 1 or NUMBERS in steps:
+            raise ValueError(
+                "kappa counts levels, and these ratings have none in common: "
+                f"{self.in_words()[0]}. Notebook 05 has R between raters, which needs no levels"
+            )
+        scale = next(iter(self.scales.values()))
+        return levels_of(scale, HALVES if HALVES in steps else WHOLE)
+
+    @property
     def scale_setting(self) -> str:
         """The scales as the setting `scale` has them: "1-5", or "clarity:1-5,score:0-1"."""
         texts = {name: f"{scale.low:g}-{scale.high:g}" for name, scale in self.scales.items()}
         if len(set(texts.values())) == 1:
             return next(iter(texts.values()))
         return ",".join(f"{name}:{text}" for name, text in texts.items())
+
+
+def levels_of(scale: Scale, step: str) -> list[float]:
+    """The levels of a scale whose ratings are whole numbers or halves; none where they are not."""
+    if step == NUMBERS:
+        return []
+    size = 0.5 if step == HALVES else 1.0
+    n_steps = round(scale.width / size)
+    return [scale.low + size * number for number in range(n_steps + 1)]
 
 
 def joined(names: Sequence[str]) -> str:

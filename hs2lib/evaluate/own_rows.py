@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hs2lib.data.own import HALVES, NUMBERS
+from hs2lib.data.own import NUMBERS, levels_of
 from hs2lib.data.tables import ratings_array
 from hs2lib.evaluate.reward_metrics import RATINGS, SHOWN, TRAINED, Evaluated
 from hs2lib.group import MISSING
@@ -65,7 +65,8 @@ def raters(evaluated: Evaluated, data: Parts, setup: Setup) -> pd.DataFrame:
             "responses": int((numbers > 1).sum()),
             "raters": float(numbers[numbers > 1].mean()),
         }
-        levels = _levels(data, name)
+        own_columns = data.loaded.own_columns
+        levels = levels_of(own_columns.scales[name], own_columns.steps.get(name, NUMBERS))
         measures = {}
         if levels:
             measures["kappa"] = agreement.weighted_kappa(
@@ -92,17 +93,6 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
         cells = table[[measure, *[f"{measure}, {end}" for end in INTERVAL]]]
         wide[measure] = [interval(*cell) for cell in cells.itertuples(index=False)]
     return wide.set_index("attribute")
-
-
-def _levels(data: Parts, name: str) -> list[float]:
-    """The levels of an attribute's scale; none where its ratings are no whole ones or halves."""
-    own_columns = data.loaded.own_columns
-    step = own_columns.steps.get(name, NUMBERS)
-    scale = own_columns.scales[name]
-    if step == NUMBERS:
-        return []
-    size = 0.5 if step == HALVES else 1.0
-    return list(np.arange(scale.low, scale.high + size / 2, size))
 
 
 def ceiling(table: pd.DataFrame) -> pd.DataFrame:
@@ -196,6 +186,7 @@ SHARES = (0.25, 0.5, 1.0)  # of the training groups that ridge is fitted to
 DRAWS = 5  # of groups, at each share but the last
 FEWEST = 6  # groups that ridge is fitted to
 SEEN = 0.01  # a smaller gain is none
+SAY_SO = 10  # held-out conversations: fewer say nothing of a gain
 
 
 @dataclass(frozen=True)
@@ -276,11 +267,15 @@ def more_ratings(
     n_clusters = len(np.unique(evaluated.clusters))
     gained = bootstrap(stacked, evaluated.clusters, gain, **options)
     gained = inside(gained, (-2,), (2,), n_clusters)
-    return MoreRatings(curve, label, _more_in_words(label, *map(float, gained.at(0))))
+    sentence = _more_in_words(label, n_clusters, *map(float, gained.at(0)))
+    return MoreRatings(curve, label, sentence)
 
 
-def _more_in_words(label: str, gain: float, low: float, high: float) -> str:
-    """Whether more ratings would help, from what the second half of them added."""
+def _more_in_words(label: str, n_clusters: int, gain: float, low: float, high: float) -> str:
+    """Whether more ratings would help, from what the second half of them added.
+
+    n_clusters: how many held-out conversations say so.
+    """
     if math.isnan(gain):
         return (
             "Whether more ratings would help is not known: R of the held-out rows is not defined."
@@ -290,6 +285,8 @@ def _more_in_words(label: str, gain: float, low: float, high: float) -> str:
         f"From half of the ratings to all of them, {label}, by ridge on frozen states, "
         f"changed by {gain:+.2f}{ends}."
     )
+    if n_clusters < SAY_SO:
+        return f"{text} {n_clusters} held-out prompts are too few to say if more would help."
     if low > 0 and gain >= SEEN:
         return f"{text} More ratings would help: by about {gain:+.2f} for twice as many."
     if high < SEEN:

@@ -551,8 +551,10 @@ def in_words(evaluated: Evaluated, gains: pd.DataFrame) -> list[str]:
         f"Pairs of one prompt ordered rightly: {_values(evaluated, accuracy)}.",
     ]
     for metric, rows in first_attribute_gains(evaluated, gains).groupby("metric"):
-        gains_in_words = ", ".join(_gain(row) for _, row in rows.iterrows())
-        sentences.append(f"{metric} of {evaluated.attributes[0]}: {gains_in_words}.")
+        defined = rows[rows.gain.notna()]  # a baseline that is constant has no R
+        if len(defined):
+            gains_in_words = ", ".join(_gain(row) for _, row in defined.iterrows())
+            sentences.append(f"{metric} of {evaluated.attributes[0]}: {gains_in_words}.")
     return sentences
 
 
