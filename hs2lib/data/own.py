@@ -320,9 +320,27 @@ def look(path: Path, attributes: Sequence[str] = (), scale: str = "") -> OwnColu
         DataError: no column holds ratings, one that is asked for is absent, all ratings are equal,
             or a scale cannot be told. The message names the option that says it.
     """
-    columns, column_of, n_rows = _read_columns(path)
+    faults = Faults(path)
+    columns, column_of, n_rows = _read_columns(path, faults)
     if not n_rows:  # every row has a fault, and the check of the rows says which
-        return _all_five(path, column_of, n_rows)
+        return OwnColumns(path, ATTRIBUTES, dict.fromkeys(ATTRIBUTES, HELPSTEER), column_of, 0)
+    try:
+        return _found(path, columns, column_of, n_rows, attributes, scale)
+    except DataError:
+        if faults.faults:  # what could not be read may be what is missing
+            raise faults.error("Its attributes and scale are looked for in sound rows.") from None
+        raise
+
+
+def _found(
+    path: Path,
+    columns: Mapping[str, Column],
+    column_of: Mapping[str, str],
+    n_rows: int,
+    attributes: Sequence[str],
+    scale: str,
+) -> OwnColumns:
+    """What the columns of a file are; arguments as `_read_columns` returns them, and of `look`."""
     ratings, ignored = _sorted_out(columns, attributes)
     _check_named(path, attributes, ratings, ignored)
     if not ratings:
@@ -383,14 +401,17 @@ def _sorted_out(
     return ratings, ignored
 
 
-def _read_columns(path: Path) -> tuple[dict[str, Column], dict[str, str], int]:
-    """The columns of a file beside texts and names, the file's names by ours, and its rows."""
+def _read_columns(path: Path, faults: Faults) -> tuple[dict[str, Column], dict[str, str], int]:
+    """The columns of a file beside texts and names, the file's names by ours, and its rows.
+
+    faults: takes the rows that cannot be read.
+    """
     columns: dict[str, Column] = {}
     column_of: dict[str, str] = {}
     ours: dict[str, str] = {}
     n_rows = 0
     is_csv = Path(path.name.removesuffix(".gz")).suffix == ".csv"
-    for line, row in read(path, Faults(path)):
+    for line, row in read(path, faults):
         if row is None:
             continue
         n_rows += 1
@@ -481,11 +502,6 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
     names = list(names)
     known = [name for name in NINE if name in names]
     return (*known, *[name for name in names if name not in NINE])
-
-
-def _all_five(path: Path, column_of: Mapping[str, str], n_rows: int) -> OwnColumns:
-    """What a file without a sound row is taken for."""
-    return OwnColumns(path, ATTRIBUTES, dict.fromkeys(ATTRIBUTES, HELPSTEER), column_of, n_rows)
 
 
 # Scales

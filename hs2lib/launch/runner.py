@@ -745,10 +745,34 @@ def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:
         for name in todo:
             execute(name, tier, locks)
         return 0
+    status = 0
     if todo:
-        return snakemake(todo, tier, args.cores, extra, locks)
-    print(f"{tier}: all current, nothing to run", file=sys.stderr)
-    return 0
+        status = snakemake(todo, tier, args.cores, extra, locks)
+    else:
+        print(f"{tier}: all current, nothing to run", file=sys.stderr)
+    for name in names:
+        print(classifier_in_words(name, tier), end="", file=sys.stderr)
+    return status
+
+
+def classifier_in_words(run: str, tier: str) -> str:
+    """Where a complete run left a classifier, what it is worth, and how it is loaded.
+
+    "" where it left none: only a reward model of one's own rows is written as a classifier.
+    """
+    folder = runs() / tier / run / "classifier"
+    if not folder.is_dir() or not graph.outputs(run, tier)["stamp"].exists():
+        return ""
+    verdict = folder.with_name("model") / "verdict.txt"
+    here = os.path.relpath(folder)
+    if here.startswith(".."):
+        here = str(folder)
+    return (
+        f"{verdict.read_text().strip()}\n"
+        f"The reward model is a transformers classifier; python {here}/use.py scores with it:\n"
+        f'    tokenizer = AutoTokenizer.from_pretrained("{here}")\n'
+        f'    model = AutoModelForSequenceClassification.from_pretrained("{here}")\n'
+    )
 
 
 def _scale_words(scale: str, names: list[str]) -> list[str]:

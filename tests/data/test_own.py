@@ -224,6 +224,14 @@ def test_a_file_without_ratings_says_what_its_columns_hold(tmp_path):
     assert 'score: no numbers, such as "3" (str)' in str(info.value)
 
 
+def test_rows_that_cannot_be_read_are_named_before_what_is_not_found_without_them(tmp_path):
+    """A comma too many in each good answer, and the error was about the scale of the bad ones."""
+    path = table(tmp_path, "clarity", "3,more", "2", "3", "5,more")
+    with pytest.raises(DataError, match="2 faults in 2 rows") as info:
+        own.look(path)
+    assert 'put a cell with a comma or a line break in "quotes"' in str(info.value)
+
+
 # Ratings without variation
 
 
