@@ -42,8 +42,11 @@ JUDGEBENCH = ("gpt-4o", "claude", "both")
 # Rated on the same attributes as HelpSteer2: the HS columns of Table 2.
 PREDECESSORS = ("helpsteer",)
 
+# Your own preferences, a file of pairs (`hs2lib.data.preferences`).
+OWN_PAIRS = "pairs"
+
 # Of two responses one may be better. A reward model learns from these.
-PREFERENCES = (*RATED, *COMPARED)
+PREFERENCES = (*RATED, *COMPARED, OWN_PAIRS)
 
 # Conversations for SFT. Of rated responses the best is taken.
 CONVERSATIONS = ("demonstrations", "helpsteer2", "oasst1", "oasst1-paths", "daring-anteater")

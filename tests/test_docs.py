@@ -13,11 +13,15 @@ from pathlib import Path
 import nbformat
 import pandas as pd
 import pytest
+import torch
 from classifiers import classifier
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from hs2lib.data import check as doctor
+from hs2lib.data.load import load
 from hs2lib.launch import runner
+from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import root
 from hs2lib.run import graph
 from hs2lib.run.parameters import specification
@@ -268,6 +272,11 @@ def test_every_command_of_readme_and_guide_is_one(tmp_path, monkeypatch, capsys)
     """One of the guide failed after 90 seconds, its hint led to another error, and one that works stood nowhere."""
     monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
+    monkeypatch.chdir(tmp_path)
+    forty_lines(tmp_path / "my.csv")
+    rows = pd.read_csv("my.csv")
+    worse = rows.assign(chosen=rows.response, rejected="No idea.")[["prompt", "chosen", "rejected"]]
+    worse.drop_duplicates("prompt").to_csv("pairs.csv", index=False)
     seen = 0
     for page, words in commands():
         program = words[0].removeprefix(".venv/bin/")
@@ -280,9 +289,9 @@ def test_every_command_of_readme_and_guide_is_one(tmp_path, monkeypatch, capsys)
                 score_command.parser().parse_args(rest)
             else:
                 assert module == "hs2lib.data.check", (page, words)
-                doctor.main(
-                    rest
-                )  # the file is not there; a word that it has not would end the test
+                doctor.main(rest)  # a word that it has not would end the test
+        elif program == "python" and words[1].startswith("runs/"):
+            assert words[1].endswith("/classifier/use.py"), words
         elif program == "python":
             check_script(words[1:])
         elif program == "papermill":
@@ -295,6 +304,60 @@ def test_every_command_of_readme_and_guide_is_one(tmp_path, monkeypatch, capsys)
                 assert option != "-f" or (CHECKOUT / value).is_file(), (page, words)
         seen += 1
     assert seen > 60
+
+
+def forty_lines(path):
+    """A CSV of own ratings as README has it: twenty prompts, two responses, two attributes on 1 to 5."""
+    lines = ["prompt,response,clarity,tone"]
+    for number in range(20):
+        clear = f"It has one cause. Here is step {number} in plain words."
+        lines.append(f"Why does thing {number} happen?,{clear},{5 - number % 2},{4 + number % 2}")
+        lines.append(
+            f'Why does thing {number} happen?,"Well, who knows, {number}.",{1 + number % 3},1'
+        )
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.slow
+def test_from_forty_lines_of_csv_to_scores(tmp_path, monkeypatch):
+    """README's walk, as it stands, but for a base that trains in seconds."""
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
+    monkeypatch.chdir(tmp_path)
+    forty_lines(tmp_path / "my.csv")
+    section = README.read_text().partition("## Your own ratings\n")[2].partition("\n## ")[0]
+    blocks_of_section = [text for language, _, text in BLOCK.findall(section) if language == "sh"]
+    said = ""
+    for line in blocks_of_section[0].splitlines():
+        words = shlex.split(line, comments=True)
+        if words[-1] == "path=my.csv":
+            words += ["-p", "model_name=tiny"]
+        done = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True)
+        assert done.returncode == 0, (line, done.stderr[-3000:])
+        said += done.stdout + done.stderr
+    assert "attributes: clarity and tone (whole numbers on a scale from 1 to 5)" in said
+    assert "This reward model, " in said and "transformers classifier" in said
+    assert said.splitlines()[-2].startswith("clarity: ") and said.splitlines()[-1].startswith(
+        "tone: "
+    )
+    accuracy = pd.read_csv(tmp_path / "reports/smoke/06_rewardbench_evaluation@mine/accuracy.csv")
+    assert accuracy.pairs.tolist() == [5], "the pairs of the five prompts that were held out"
+    folder = tmp_path / "runs/smoke/05_reward_model_training@mine"
+    groups = load("ratings", "folder", path="my.csv").groups[:4]
+    ours = RewardModel.load(folder / "model").score(groups)
+    tokenizer = AutoTokenizer.from_pretrained(folder / "classifier")
+    plain = AutoModelForSequenceClassification.from_pretrained(
+        folder / "classifier", dtype=torch.float32
+    )
+    theirs = []
+    for group in groups:
+        for response in group.responses:
+            talk = [{"role": "user", "content": group.prompt[0].text}]
+            talk.append({"role": "assistant", "content": response.text})
+            tokens = tokenizer.apply_chat_template(talk, return_tensors="pt", return_dict=True)
+            with torch.no_grad():
+                theirs.append(plain.eval()(**tokens).logits[0])
+    assert (torch.stack(theirs) - ours).abs().max() < 1e-4
 
 
 @pytest.mark.slow

@@ -143,6 +143,7 @@ def _rated(recipe: DPO, split: str) -> Loaded:
         recipe.dataset,
         recipe.source,
         path=recipe.path or None,
+        scale=recipe.scale,
         split=split,
         strict=recipe.strict,
         n_prompts=recipe.n_prompts,

@@ -137,6 +137,7 @@ def load_data(setup: Setup) -> Loaded:
         recipe.dataset,
         recipe.source,
         path=recipe.path or None,
+        scale=recipe.scale,
         split=recipe.split,
         strict=recipe.strict,
         n_prompts=recipe.n_prompts,

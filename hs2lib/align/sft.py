@@ -125,6 +125,7 @@ def load_conversations(setup: Setup, choose: Choose = best_paths) -> Conversatio
         recipe.dataset,
         recipe.source,
         path=recipe.path or None,
+        scale=recipe.scale,
         split=recipe.split,
         strict=recipe.strict,
         n_prompts=recipe.n_prompts,

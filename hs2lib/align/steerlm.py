@@ -64,6 +64,7 @@ def load_answers(setup: Setup) -> Answers:
         recipe.source,
         split=recipe.split,
         path=recipe.path or None,
+        scale=recipe.scale,
         strict=recipe.strict,
         n_prompts=recipe.n_prompts,
         seed=recipe.seed,

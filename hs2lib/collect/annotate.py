@@ -3,6 +3,8 @@
 Paper: section 2.1 ("rate two responses to the same prompt sequentially") and appendix G (flags,
 five axes from 0 to 4, check boxes, confidence, safe or not). The guidelines are in our own words.
 
+Other attributes on another scale can be asked for; they have no guidelines.
+
 The form writes two files, one line at a time. The ratings have just the columns that
 `data.load("ratings", "folder", path=...)` reads. Everything else goes to `*.notes.jsonl` beside it.
 Annotators go by a pseudonym. Of a flagged task only the id is written, since it may hold names.
@@ -18,8 +20,10 @@ from pathlib import Path
 
 import ipywidgets as widgets
 from jinja2 import Environment
+from pydantic import create_model
 
-from hs2lib.data.rated import OwnRating
+from hs2lib.data.own import HELPSTEER, OwnColumns, Scale, as_number, parse_scales
+from hs2lib.data.rated import OwnRating, own_rating
 from hs2lib.data.rows import DataError, Faults, Row, Text, sound
 from hs2lib.group import ATTRIBUTES, Group, prompt_string
 from hs2lib.paths import json_lines, read_yaml
@@ -61,11 +65,10 @@ def append(path: Path, row: dict) -> None:
         os.fsync(file.fileno())
 
 
-class SavedRating(OwnRating):
-    """A rating as the form wrote it: with a group and an annotator."""
-
-    group: Text
-    annotator: Text
+def saved_rating(own_columns: OwnColumns) -> type[OwnRating]:
+    """The rows that a form with these attributes wrote: with a group and an annotator."""
+    base = own_rating(own_columns)
+    return create_model("Row", __base__=base, group=(Text, ...), annotator=(Text, ...))
 
 
 class Note(Row, extra="ignore"):
@@ -98,15 +101,31 @@ class AnnotationForm(widgets.VBox):
         groups: prompts with their responses. Ids are unique and no text is empty.
         path: the JSONL file, made when the first rating is saved.
         annotator: a pseudonym of letters, digits, - and _. It can be typed into the form instead.
+        attributes: what is rated. HelpSteer2's have guidelines.
+        scale: of the ratings, as "1-5", or of each attribute, as "clarity:1-5,score:0-1".
 
     Raises:
-        ValueError: an id occurs twice, a response is empty, or the file does not end in .jsonl.
+        ValueError: an id occurs twice, a response is empty, the file does not end in .jsonl, or an
+            attribute has no scale.
         DataError: the file cannot be continued.
     """
 
-    def __init__(self, groups: Sequence[Group], path: str | Path, annotator: str = "") -> None:
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        path: str | Path,
+        annotator: str = "",
+        *,
+        attributes: Sequence[str] = ATTRIBUTES,
+        scale: str = "0-4",
+    ) -> None:
         self.groups = tuple(groups)
         self.path = Path(path)
+        self.scales = parse_scales(scale, attributes)
+        without = [name for name in attributes if name not in self.scales]
+        if without or not self.scales:
+            raise ValueError(f"scale {scale!r} says nothing of {', '.join(without) or 'any'}")
+        self.row_model = saved_rating(OwnColumns(self.path, tuple(attributes), self.scales, {}, 0))
         if self.path.suffix != ".jsonl":
             raise ValueError(
                 "ratings are written as JSON lines: "
@@ -124,8 +143,12 @@ class AnnotationForm(widgets.VBox):
         self.shown = widgets.HTML()
         self.message = widgets.HTML()
         self.flags = {name: _checkbox(f"{name}: {meaning}") for name, meaning in FLAGS.items()}
-        self.ratings = {name: _scale(SCALES[name]["meanings"]) for name in ATTRIBUTES}
-        self.boxes = {attribute: _checkboxes(names) for attribute, names in BOXES.items()}
+        self.ratings = {name: _scale(name, scale) for name, scale in self.scales.items()}
+        self.boxes = {
+            attribute: _checkboxes(names)
+            for attribute, names in BOXES.items()
+            if attribute in self.ratings
+        }
         self.confidence = widgets.ToggleButtons(
             options=_GUIDELINES["confidence"], value=None, description="how sure?"
         )
@@ -142,14 +165,13 @@ class AnnotationForm(widgets.VBox):
     def _layout(self) -> list[widgets.Widget]:
         """All controls, from top to bottom."""
         rating_rows = []
-        for name, scale in self.ratings.items():
-            question, meanings = SCALES[name].values()
-            text = "; ".join(f"<b>{n}</b> {meaning}" for n, meaning in enumerate(meanings))
-            rating_rows.append(widgets.HTML(f"<b>{name}</b>: {question} <small>{text}</small>"))
-            rating_rows.append(scale)
-            if name in BOXES:
+        sure_about = "correctness" if "correctness" in self.ratings else list(self.ratings)[-1]
+        for name, control in self.ratings.items():
+            rating_rows.append(widgets.HTML(_question(name, self.scales[name])))
+            rating_rows.append(control)
+            if name in self.boxes:
                 rating_rows.append(widgets.HBox(list(self.boxes[name].values())))
-            if name == "correctness":
+            if name == sure_about:
                 rating_rows.append(self.confidence)
         flags = widgets.VBox(
             [widgets.HTML("<b>Not to be rated?</b>"), *self.flags.values(), self.flag]
@@ -173,7 +195,7 @@ class AnnotationForm(widgets.VBox):
             DataError: a row is faulty, or its group has another prompt in this form.
         """
         prompts = {group.id: group.prompt for group in self.groups}
-        for line, row in enumerate(read_rows(self.path, SavedRating), 1):
+        for line, row in enumerate(read_rows(self.path, self.row_model), 1):
             if row.prompt != prompts.get(row.group, row.prompt):
                 raise DataError(
                     self.path,
@@ -192,10 +214,9 @@ class AnnotationForm(widgets.VBox):
         """
         annotator = self.annotator.value.strip()
         rated = {}
-        for row in read_rows(self.path, SavedRating):
+        for row in read_rows(self.path, self.row_model):
             if row.annotator == annotator:
-                words = ", ".join(f"{name} {getattr(row, name):g}" for name in ATTRIBUTES)
-                rated[row.group, row.response] = words
+                rated[row.group, row.response] = _in_words(self.scales, row.values)
         notes = read_rows(notes_path(self.path), Note)
         flagged = {note.group for note in notes if note.annotator == annotator and note.flags}
         return rated, flagged
@@ -241,7 +262,7 @@ class AnnotationForm(widgets.VBox):
         for box in boxes:
             box.value = False
         for control in (*self.ratings.values(), self.confidence, self.safe):
-            control.value = None
+            control.value = "" if isinstance(control, widgets.Text) else None
 
     def _guarded(self, action: Callable[[], str]) -> None:
         """Run a button's action, and show what is wrong in the form; nothing entered is lost."""
@@ -266,8 +287,11 @@ class AnnotationForm(widgets.VBox):
         if any(box.value for box in self.flags.values()):
             raise ValueError("a flag is set: take it back, or use the button 'Flag task, skip it'")
         needed = {**self.ratings, "how sure?": self.confidence, "safe?": self.safe}
-        if missing := [name for name, control in needed.items() if control.value is None]:
+        if missing := [name for name, control in needed.items() if control.value in (None, "")]:
             raise ValueError(f"still to be chosen: {', '.join(missing)}")
+        values = {}
+        for name, control in self.ratings.items():
+            values[name] = _number(name, control.value, self.scales[name])
         row = {
             "group": group.id,
             "id": response.id,
@@ -275,8 +299,7 @@ class AnnotationForm(widgets.VBox):
             "response": response.text,
             "annotator": self.annotator.value.strip(),
         }
-        for name in ATTRIBUTES:
-            row[name] = self.ratings[name].value
+        row |= values
         ticked = {attribute: _ticked(boxes) for attribute, boxes in self.boxes.items()}
         # The note is written before the rating. A form that is killed between the two counts the
         # response as unrated and shows it again.
@@ -288,7 +311,7 @@ class AnnotationForm(widgets.VBox):
             safe=self.safe.value,
         )
         append(self.path, row)
-        return f"Saved: {', '.join(f'{name} {row[name]}' for name in ATTRIBUTES)}."
+        return f"Saved: {_in_words(values, values.values())}."
 
     def _flag(self) -> str:
         """Write the flags of the group that is shown; returns what the form then says."""
@@ -327,11 +350,57 @@ def _repeated(ids: Iterable[str]) -> list[str]:
     return [id for id, times in Counter(ids).items() if times > 1]
 
 
-def _scale(meanings: Sequence[str]) -> widgets.ToggleButtons:
-    """Five buttons, 0 to 4, each with its meaning."""
+MOST_BUTTONS = 11  # levels of a scale that are buttons; on a finer one a number is typed
+
+
+def _levels(scale: Scale) -> list[int]:
+    """The whole numbers of a scale that are buttons; none where they are too many, or two."""
+    if not (float(scale.low).is_integer() and float(scale.high).is_integer()):
+        return []
+    levels = list(range(int(scale.low), int(scale.high) + 1))
+    return levels if 2 < len(levels) <= MOST_BUTTONS else []
+
+
+def _meanings(name: str, scale: Scale) -> list[str]:
+    """What each level of an attribute means; nothing where no guidelines were written for it."""
+    if scale == HELPSTEER and name in SCALES:
+        return SCALES[name]["meanings"]
+    return []
+
+
+def _question(name: str, scale: Scale) -> str:
+    """The line above a control, as HTML: what is asked, and what the levels mean."""
+    meanings = _meanings(name, scale)
+    text = "; ".join(f"<b>{n}</b> {meaning}" for n, meaning in enumerate(meanings))
+    if not meanings:
+        text = f"from {scale.low:g}, the least, to {scale.high:g}, the most"
+    question = SCALES[name]["question"] if name in SCALES else ""
+    return f"<b>{html.escape(name)}</b>: {question} <small>{text}</small>"
+
+
+def _scale(name: str, scale: Scale) -> widgets.ToggleButtons | widgets.Text:
+    """A button for each level, with its meaning; on a fine scale a field for a number."""
+    levels = _levels(scale)
+    if not levels:
+        return widgets.Text("", placeholder=scale.words, layout={"width": "8em"})
     return widgets.ToggleButtons(
-        options=range(5), value=None, tooltips=meanings, style={"button_width": "3em"}
+        options=levels,
+        value=None,
+        tooltips=_meanings(name, scale),
+        style={"button_width": "3em"},
     )
+
+
+def _number(name: str, value: int | str, scale: Scale) -> float:
+    """The number that was chosen or typed; raises ValueError for one that is not on the scale."""
+    number = as_number(value)
+    if number is None or not scale.holds(number, number):
+        raise ValueError(f"{name}: write a number from {scale.words}, got {value!r}")
+    return value if isinstance(value, int) else number
+
+
+def _in_words(names: Iterable[str], values: Iterable[float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in zip(names, values, strict=True))
 
 
 def _checkbox(text: str) -> widgets.Checkbox:

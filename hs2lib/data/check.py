@@ -1,6 +1,7 @@
 """The data doctor: all faults of a file, its doubtful rows and what it allows.
 
     python -m hs2lib.data.check my.jsonl                     # ratings or pairs, by their columns
+    python -m hs2lib.data.check my.csv --scale 1-5           # ratings whose scale cannot be told
     python -m hs2lib.data.check train.jsonl --as helpsteer2  # the rows of a data set
 
 It is meant to be run before any notebook starts. Texts are read row by row and not kept. Of earlier
@@ -17,11 +18,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from hs2lib.data import load, pairs, rated
+from hs2lib.data import load, own, pairs, rated
 from hs2lib.data.layouts import has_several
-from hs2lib.data.readers import values
 from hs2lib.data.rows import SHOWN, DataError, Faults, printable, read
-from hs2lib.group import ASSISTANT, ATTRIBUTES, USER
+from hs2lib.group import ASSISTANT, USER
 from hs2lib.paths import content_key
 
 LONG = 100_000  # characters of a text that few models can read
@@ -93,19 +93,21 @@ class Examined(Faults):
 # What the sound rows of a file are and allow, in sentences
 
 
-def _ratings(path: Path, faults: Examined) -> list[str]:
-    """What own ratings are and allow."""
+def _ratings(path: Path, faults: Examined, **options: object) -> list[str]:
+    """What own ratings are and allow; options: as for `hs2lib.data.own.look`."""
+    found = own.look(path, **options)
     responses: dict[str, set[str]] = {}  # digests by group
     annotators: set[str | None] = set()
-    ratings: dict[str, set[float]] = {name: set() for name in ATTRIBUTES}
-    for name, row in rated.own_rows(path, faults):
+    ratings: dict[str, set[float]] = {name: set() for name in found.attributes}
+    for name, row in rated.own_rows(path, faults, "ratings", found):
         responses.setdefault(name, set()).add(content_key(row.response))
         annotators.add(row.annotator)
         is_rated = False
-        for attribute, value in zip(ATTRIBUTES, values(row), strict=True):
+        for attribute, value in zip(found.attributes, row.values, strict=True):
             if not math.isnan(value):
                 is_rated = True
-                ratings[attribute].add(value)
+                if len(ratings[attribute]) < 2:
+                    ratings[attribute].add(value)
         if not is_rated:
             faults.doubt(None, "has no rating at all: its response is read and never counted")
     n_responses = sum(map(len, responses.values()))
@@ -113,12 +115,16 @@ def _ratings(path: Path, faults: Examined) -> list[str]:
     sentences = [
         f"{n_responses:,} responses to {len(responses):,} prompts, {several:,} with two or more"
     ]
+    sentences += found.in_words()
     for name, seen in ratings.items():
         if not seen:
-            sentences.append(f"{name}: not rated; leave it out of `attributes` in 05")
+            sentences.append(f"{name}: not rated; 05 leaves it out")
     for name, seen in ratings.items():
         if len(seen) == 1:
-            sentences.append(f"{name}: every rating is {seen.pop():g}; R needs two")
+            value = seen.pop()
+            sentences.append(
+                f"{name}: every rating is {value:g}; R needs two, and 05 leaves it out"
+            )
     if len(annotators - {None}) < 2:
         sentences.append("no two annotators are named: 03 needs two ratings of a response")
     if not several:
@@ -161,26 +167,35 @@ def _groups(name: str, path: Path, faults: Examined) -> list[str]:
 
 
 # What says, by the kind of a file, what it is and allows.
-KINDS: dict[str, Callable[[Path, Examined], list[str]]] = {
+KINDS: dict[str, Callable[..., list[str]]] = {
     **{name: partial(_groups, name) for name in load.SETS},
     "ratings": _ratings,
     "pairs": _pairs,
 }
 
 
-def examine(path: Path, kind: str | None = None) -> tuple[str, Examined, list[str]]:
-    """Read a file once: its kind, its faults and doubts, and what it is and allows.
+def examine(
+    path: Path, kind: str | None = None, **options: object
+) -> tuple[str, Examined, list[str]]:
+    """Read a file: its kind, its faults and doubts, and what it is and allows.
 
-    kind: one of `KINDS`, by default by the columns of its first row. Raises DataError for a file
-    that cannot be read to its end.
+    Args:
+        path: the file.
+        kind: one of `KINDS`, by default by the columns of its first row.
+        options: of ratings, as for `hs2lib.data.own.look`.
+
+    Raises:
+        DataError: the file cannot be read to its end, or its ratings have no scale.
     """
     faults = Examined(path)
     if kind is None:
-        kind = _kind(path)
-    return kind, faults, KINDS[kind](path, faults)
+        kind = kind_of(path)
+    if kind != "ratings":
+        options = {}
+    return kind, faults, KINDS[kind](path, faults, **options)
 
 
-def _kind(path: Path) -> str:
+def kind_of(path: Path) -> str:
     """Whether a file has pairs or ratings, by the columns of the first row that can be read."""
     row = next((row for _, row in read(path, Faults(path)) if row), {})
     return "pairs" if has_several(row) else "ratings"
@@ -201,10 +216,23 @@ def main(arguments: list[str] | None = None) -> int:
         choices=list(KINDS),
         help="what its rows are (default: by their columns)",
     )
+    parser.add_argument(
+        "--scale",
+        default="",
+        help="the lowest and the highest rating, as 1-5 (default: by the values)",
+    )
+    parser.add_argument(
+        "--attributes",
+        default=[],
+        type=lambda text: [name for name in text.split(",") if name],
+        help="the columns of ratings, as clarity,tone (default: all columns of numbers)",
+    )
     args = parser.parse_args(arguments)
     try:
         path, _ = load.own_file(args.file, None)
-        kind, faults, sentences = examine(path, args.kind)
+        kind, faults, sentences = examine(
+            path, args.kind, attributes=args.attributes, scale=args.scale
+        )
     except DataError as error:
         print(printable(str(error)))
         return 2

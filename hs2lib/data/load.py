@@ -9,7 +9,7 @@ from a pinned commit, so that a file cannot change under its name.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +18,7 @@ import httpx2
 
 from hs2lib.corpus import generate
 from hs2lib.data import compared, conversations, rated
+from hs2lib.data.own import HELPSTEER, OwnColumns, Scale, look
 from hs2lib.data.readers import reader_of
 from hs2lib.data.rows import DataError, Faults
 from hs2lib.group import Group
@@ -98,7 +99,7 @@ class Loaded:
     `set_aside` has one `hs2lib.data.rows.DataError` for each row left out, the sound partner of a
     faulty row of a pair included; it is empty unless strict=False. `own` says that they are from a
     file of the user's, whatever it is called. `read` has the files, as
-    `hs2lib.paths.digests_by_place`.
+    `hs2lib.paths.digests_by_place`. `own_columns` says of your own ratings what the columns are.
     """
 
     groups: list[Group]
@@ -107,6 +108,13 @@ class Loaded:
     set_aside: list[DataError] = field(default_factory=list)
     own: bool = False
     read: dict[str, str] = field(default_factory=dict)
+    own_columns: OwnColumns | None = None
+
+    def scale_of(self, attribute: str) -> Scale:
+        """The scale of an attribute's labels: HelpSteer2's, where they are not your own."""
+        if self.own_columns is None:
+            return HELPSTEER
+        return self.own_columns.scales[attribute]
 
 
 class Located(NamedTuple):
@@ -138,6 +146,8 @@ def load(
     strict: bool = True,
     n_prompts: int = 1000,
     seed: int = 0,
+    attributes: Sequence[str] = (),
+    scale: str = "",
 ) -> Loaded:
     """A data set as groups, every row validated.
 
@@ -160,6 +170,9 @@ def load(
             the prompts that no training text of any seed holds
             (`hs2lib.corpus.tasks.Task.reserved`).
         seed: of the small world.
+        attributes: of your own ratings: the columns to read, or () for every column of numbers.
+        scale: of your own ratings: the lowest and the highest there can be, as "1-5" or
+            "clarity:1-5,score:0-1", or "" for what the values tell (`hs2lib.data.own`).
 
     Raises:
         hs2lib.data.rows.DataError: rows are faulty, or data absent; it is a ValueError that names
@@ -184,7 +197,10 @@ def load(
         loaded.read = digests_by_place(users_file, *absent)
     for part, file, origin in places:
         prefix = _id_prefix(name, spec, part, file)
-        options = {"split": split} if spec.split_column else {}
+        options: dict[str, object] = {"split": split} if spec.split_column else {}
+        if name == "ratings":
+            loaded.own_columns = look(file, attributes, scale)
+            options = {"own_columns": loaded.own_columns}
         with Faults(file, strict) as faults:
             loaded.groups.extend(spec.read(file, faults, prefix, origin, **options))
         loaded.set_aside.extend(faults.set_aside)

@@ -7,8 +7,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, create_model, model_validator
 
+from hs2lib.data import own
+from hs2lib.data.own import OwnColumns
 from hs2lib.data.readers import NAN, Conversation, Name, or_nan, values
 from hs2lib.data.rows import (
     DataError,
@@ -18,7 +20,6 @@ from hs2lib.data.rows import (
     Text,
     checked,
     columns,
-    real,
     shown,
     sound,
     whole,
@@ -184,28 +185,68 @@ def summeval(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[G
 # Your own ratings
 
 
-class OwnRating(
-    columns(ATTRIBUTES, Annotated[real(0, 4) | None, AfterValidator(or_nan)], base=Answered)
-):
-    """Your own ratings of a response.
+class OwnRating(Answered, extra="ignore"):
+    """Your own ratings of a response; `own_rating` makes the class with the columns of a file.
 
-    An attribute may be null (an empty cell in CSV) where nobody rated it.
+    An attribute may be null (an empty cell in CSV) where nobody rated it. Columns that are no
+    ratings are not read; `hs2lib.data.own.look` says which.
     """
 
     group: Name = None
     id: Name = None
     annotator: Name = None
+    own_columns: ClassVar[OwnColumns]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _under_our_names(cls, row: dict) -> dict:
+        return {own.our_name(column): value for column, value in row.items()}
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The ratings in the order of the attributes, nan where one is missing."""
+        n_attributes = len(self.own_columns.attributes)
+        return tuple([getattr(self, _field(number)) for number in range(n_attributes)])
 
 
-def ratings(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Group]:
+def _field(number: int) -> str:
+    """The name of a model's field for an attribute, whose own name may be any text."""
+    return f"attribute_{number}"
+
+
+def own_rating(own_columns: OwnColumns) -> type[OwnRating]:
+    """The rows of a file of own ratings: its attributes, on their scales."""
+    fields = {}
+    for number, name in enumerate(own_columns.attributes):
+        rating = own_columns.scales[name].rating
+        fields[_field(number)] = (
+            Annotated[rating | None, AfterValidator(or_nan)],
+            Field(alias=name),
+        )
+    model = create_model("Row", __base__=OwnRating, **fields)
+    model.own_columns = own_columns
+    return model
+
+
+def ratings(
+    path: Path,
+    faults: Faults,
+    prefix: str,
+    source: str,
+    own_columns: OwnColumns | None = None,
+) -> Iterator[Group]:
     """Groups of your own rated responses, in the order in which their prompts first occur.
 
     Without an `annotator` column the row's values are the labels. With it they are raw ratings, and
     the labels are the plain mean of those that are there. The paper's rule, the three that agree
     most, is in `hs2lib.stats.aggregate`.
+
+    own_columns: what `hs2lib.data.own.look` found in the file; by default it looks here, and raises
+        DataError for the whole file.
     """
+    own_columns = own_columns or own.look(path)
     groups: dict[str, dict[str, list[OwnRating]]] = {}  # rows by group and response
-    for name, row in own_rows(path, faults, prefix):
+    for name, row in own_rows(path, faults, prefix, own_columns):
         rows_by_response = groups.setdefault(f"{prefix}/{name}", {})
         rows_by_response.setdefault(row.response, []).append(row)
     for name, rows_by_response in groups.items():
@@ -213,7 +254,9 @@ def ratings(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gr
         for i, rows in enumerate(rows_by_response.values()):
             responses.append(_own_response(f"{name}/{i}", rows))
         first_rows = next(iter(rows_by_response.values()))
-        yield Group(name, first_rows[0].prompt, tuple(responses), source=source)
+        yield Group(
+            name, first_rows[0].prompt, tuple(responses), own_columns.attributes, source=source
+        )
 
 
 class _Statement(NamedTuple):
@@ -230,17 +273,19 @@ class _Statement(NamedTuple):
 
 
 def own_rows(
-    path: Path, faults: Faults, prefix: str = "ratings"
+    path: Path, faults: Faults, prefix: str, own_columns: OwnColumns
 ) -> Iterator[tuple[str, OwnRating]]:
     """(name of its group, row) of each row of own ratings that does not contradict earlier ones.
 
     Of earlier rows only keys are held. A row is a fault where it leaves open which of two ratings
     counts, which of two ids, whose a rating is, or which group. A response without an id is called
     PREFIX/GROUP/NUMBER, as by `ratings`, so no other response may have that id.
+
+    own_columns: what `hs2lib.data.own.look` found in the file.
     """
     numbers: dict[str, dict[str, int]] = {}  # of the responses of each group
     statements: dict[object, tuple[int, object]] = {}  # about -> (line, value) of the first row
-    for line, row in sound(path, OwnRating, faults):
+    for line, row in sound(path, own_rating(own_columns), faults):
         prompt = content_key(repr(row.prompt))
         response = content_key(row.response)
         if row.group:
@@ -342,7 +387,7 @@ def _contradiction(
 
 def _own_response(name: str, rows: Sequence[OwnRating]) -> Response:
     """A response with its labels and ratings, from the rows that rate it."""
-    ratings = tuple(values(row) for row in rows)
+    ratings = tuple(row.values for row in rows)
     labels = []
     for column in zip(*ratings, strict=True):
         present = [value for value in column if not math.isnan(value)]

@@ -40,6 +40,9 @@ from pydantic_core import core_schema
 # An error lists so many faults of a file, and counts the others.
 SHOWN = 20
 
+# Of a fault that several rows have it lists so many lines.
+LINES = 5
+
 # After so many faults the rest of a file is not read.
 MOST = 100_000
 
@@ -123,7 +126,8 @@ class Faults:
     def error(self, advice: str = "") -> DataError:
         """One error for all faults, in the order of lines.
 
-        Its message has the first `SHOWN` of them, and ends with the advice.
+        Its message has the first `SHOWN` of them, and ends with the advice. A fault that several
+        rows have stands once, with their number and the first lines.
         """
         faults = sorted(self.faults, key=lambda fault: fault.line)
         first = faults[0]
@@ -132,14 +136,29 @@ class Faults:
         if len(faults) > 1:
             n_rows = len({fault.line for fault in faults})
             lines = [f"{self.file}: {len(faults):,} faults in {n_rows:,} rows"]
-            for fault in faults[:SHOWN]:
-                lines.append(f"  {str(fault).removeprefix(f'{self.file}, ')}")
-            if len(faults) > SHOWN:
-                lines.append(f"  and {len(faults) - SHOWN:,} more")
+            alike = _alike(faults)
+            for several in alike[:SHOWN]:
+                lines.append(f"  {self._of_several(several)}")
+            more = sum(map(len, alike[SHOWN:]))
+            if more:
+                lines.append(f"  and {more:,} more")
         if advice:
             lines.append(advice)
         error.args = ("\n".join(lines),)
         return error
+
+    def _of_several(self, alike: list[DataError]) -> str:
+        """A fault in words without the file; where several rows have it, with their lines."""
+        first = alike[0]
+        text = str(first).removeprefix(f"{self.file}, ")
+        if len(alike) == 1:
+            return text
+        places = ", ".join(str(fault.line) for fault in alike[:LINES])
+        if len(alike) > LINES:
+            places += f" and {len(alike) - LINES:,} more"
+        if len({fault.what for fault in alike}) > 1:
+            text = text.replace(first.what, f"{first.what} and others", 1)
+        return f"lines {places}{text.removeprefix(f'line {first.line}')}"
 
     @property
     def set_aside(self) -> list[DataError]:
@@ -148,6 +167,18 @@ class Faults:
         for fault in (*self.faults, *self.partners):
             first_by_line.setdefault(fault.line, fault)
         return [first_by_line[line] for line in sorted(first_by_line)]
+
+
+def _alike(faults: list[DataError]) -> list[list[DataError]]:
+    """Faults that say the same of different lines together, in the order in which they occur.
+
+    They may differ in the value that arrived.
+    """
+    alike: dict[tuple[str | None, str, str], list[DataError]] = {}
+    for fault in faults:
+        expected_words, _, _ = fault.what.partition(", got ")
+        alike.setdefault((fault.field, expected_words, fault.fix), []).append(fault)
+    return list(alike.values())
 
 
 # What a row holds
@@ -183,7 +214,7 @@ Text = Annotated[
 ]
 
 # A number as a cell of CSV may write it.
-_PLAIN_NUMBER = re.compile(r"(?ai)\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*")
+PLAIN_NUMBER = re.compile(r"(?ai)\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*")
 
 
 def _plain(cell: object) -> object:
@@ -192,15 +223,21 @@ def _plain(cell: object) -> object:
     Python would also read 0_3 and the digits of other scripts as numbers. Raises ValueError for a
     text that is not a plain number.
     """
-    if isinstance(cell, str) and not _PLAIN_NUMBER.fullmatch(cell):
+    if isinstance(cell, str) and not PLAIN_NUMBER.fullmatch(cell):
         raise ValueError
     return cell
 
 
-def _number(kind: type, low: int, high: int) -> Any:
-    """The type of a field that holds a number of a kind, from low to high."""
-    words = f"a {'whole number' if kind is int else 'number'} from {low} to {high}"
-    fix = f"write {words}, without quotes; map another scale to it; leave out a row without a value"
+def _number(kind: type, low: float, high: float, words: str = "", fix: str = "") -> Any:
+    """The type of a field that holds a number of a kind, from low to high.
+
+    words, fix: what an error says of it and how to mend it, in place of the usual.
+    """
+    words = words or f"a {'whole number' if kind is int else 'number'} from {low} to {high}"
+    usual = (
+        f"write {words}, without quotes; map another scale to it; leave out a row without a value"
+    )
+    fix = fix or usual
     return Annotated[kind, Field(ge=low, le=high), BeforeValidator(_plain), expected(words, fix)]
 
 

@@ -6,7 +6,7 @@ ratings, group = ratings_array(loaded.groups) # [rows, N, A], for hs2lib.stats.a
 
 from array import array
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -43,6 +43,41 @@ def table(groups: Iterable[Group]) -> pd.DataFrame:
     for a, name in enumerate(attributes):
         columns[name] = scores[:, a]
     return pd.DataFrame(columns)
+
+
+def shares_by_level(
+    rows: pd.DataFrame, attributes: Sequence[str], scales: Mapping[str, tuple[float, float]]
+) -> pd.DataFrame:
+    """The share of rated responses at each level of each attribute, in % [attributes, levels].
+
+    Ratings are rounded to whole levels. Where attributes have several scales, or one of more than
+    `MOST_LEVELS` or fewer than three levels, the levels are fifths of each scale, 1 to 5. Paper:
+    silent.
+
+    Args:
+        rows: of `table`.
+        attributes: its columns.
+        scales: the lowest and the highest rating of each.
+    """
+    ends = {(float(scales[name][0]), float(scales[name][1])) for name in attributes}
+    low, high = next(iter(ends))
+    is_whole = low.is_integer() and high.is_integer() and 3 <= high - low + 1 <= MOST_LEVELS
+    if len(ends) == 1 and is_whole:
+        levels = range(int(low), int(high) + 1)
+        levelled = rows[list(attributes)].round()
+    else:
+        levels = range(1, 6)
+        columns = {}
+        for name in attributes:
+            low, high = scales[name]
+            columns[name] = (5 * (rows[name] - low) / (high - low)).floordiv(1).clip(0, 4) + 1
+        levelled = pd.DataFrame(columns)
+    scores = levelled.melt(var_name="attribute", value_name="rating").dropna()
+    counts = pd.crosstab(scores.attribute, scores.rating.astype(int), normalize="index")
+    return 100 * counts.reindex(index=list(attributes), columns=levels, fill_value=0)
+
+
+MOST_LEVELS = 11  # of a scale whose levels are shown one by one
 
 
 def ratings_array(groups: Iterable[Group]) -> tuple[np.ndarray, np.ndarray]:

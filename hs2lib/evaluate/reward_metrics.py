@@ -119,6 +119,13 @@ def _wide(
     return wide.loc[list(order), list(across)].rename_axis(columns=None)
 
 
+def for_card(evaluated: Evaluated) -> pd.DataFrame:
+    """What the trained model reaches on the test part, for its model card, with 95 % intervals."""
+    rows = evaluated.metrics
+    rows = rows[(rows.model == TRAINED) & (rows.against == evaluated.side)]
+    return rows[["attribute", "metric", "value", "95 % low", "95 % high"]].reset_index(drop=True)
+
+
 def pairs_right(metrics: pd.DataFrame) -> float:
     """Percent of held-out pairs that the trained model orders as the raters do, first attribute.
 
@@ -399,7 +406,9 @@ def in_short(evaluated: Evaluated) -> str:
     right = trained[trained.metric == SHOWN[1]].value
     name = evaluated.attributes[0]
     others = ""
-    if len(pearson) > 1:
+    if len(pearson) == 2:
+        others = f" ({evaluated.attributes[1]} {pearson.iloc[1]:.2f})"
+    elif len(pearson) > 2:
         others = f" (other attributes {pearson.iloc[1:].min():.2f} to {pearson.iloc[1:].max():.2f})"
     return (
         f"R with the {evaluated.side} is {pearson.iloc[0]:.2f} for {name}{others}, and "
@@ -415,8 +424,10 @@ def noise_in_short(evaluated: Evaluated, ceiling: pd.DataFrame) -> str:
     table = evaluated.metrics
     rows = table[(table.against == RATINGS) & (table.model == TRAINED)]
     reached = rows[rows.metric == SHOWN[0]].value.iloc[0]
+    known = "" if TRUTH in evaluated.labels else "by their agreement "
+    top = of_ratings.value.iloc[0]
     return (
-        f"Raters disagree: even the truth has R {of_ratings.value.iloc[0]:.2f} with their ratings "
+        f"Raters disagree: {known}even the truth has R {top:.2f} with their ratings "
         f"of {evaluated.attributes[0]}. The model has {reached:.2f}; the rest it does not read."
     )
 
@@ -540,8 +551,10 @@ def in_words(evaluated: Evaluated, gains: pd.DataFrame) -> list[str]:
         f"Pairs of one prompt ordered rightly: {_values(evaluated, accuracy)}.",
     ]
     for metric, rows in first_attribute_gains(evaluated, gains).groupby("metric"):
-        gains_in_words = ", ".join(_gain(row) for _, row in rows.iterrows())
-        sentences.append(f"{metric} of {evaluated.attributes[0]}: {gains_in_words}.")
+        defined = rows[rows.gain.notna()]  # a baseline that is constant has no R
+        if len(defined):
+            gains_in_words = ", ".join(_gain(row) for _, row in defined.iterrows())
+            sentences.append(f"{metric} of {evaluated.attributes[0]}: {gains_in_words}.")
     return sentences
 
 

@@ -24,14 +24,22 @@ import numpy as np
 import pandas as pd
 
 from hs2lib import paths
+from hs2lib.data import held_out
 from hs2lib.data.load import Loaded
 from hs2lib.data.pairs import Benchmark, load_pairs
 from hs2lib.engine.chat import control_strings, written
 from hs2lib.evaluate.questions import mean
-from hs2lib.group import Group, Turn
+from hs2lib.group import ATTRIBUTES, Group, Turn
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.saved import REWARD_MODEL, device
-from hs2lib.paper import REWARDBENCH_COUNTS, REWARDBENCH_SECTIONS, SUBSET_ACCURACY, value
+from hs2lib.paper import (
+    REWARDBENCH_COUNTS,
+    REWARDBENCH_SECTIONS,
+    SUBSET_ACCURACY,
+    TABLES,
+    head_weights,
+    value,
+)
 from hs2lib.report import report
 from hs2lib.run.setup import Setup
 from hs2lib.stats.bootstrap import bootstrap, inside
@@ -131,15 +139,66 @@ def title(benchmark: Benchmark) -> str:
     return f"partial RewardBench ({subsets}, {pairs})"
 
 
+# The weights of outputs
+
+# The row of Table 3 whose weights are taken where none are named.
+USUAL = "Llama 3 70B w. HelpSteer2"
+
+
+class Weighting(NamedTuple):
+    """Head weights, float64 [A], and their name."""
+
+    name: str
+    values: np.ndarray
+
+    @property
+    def title(self) -> str:
+        """What a table calls them: those of a row of Table 3 are the paper's."""
+        return "the paper's weights" if self.name in TABLES["table-3"].rows else self.name
+
+
+def weighting_of(
+    outputs: Sequence[str], scales: Mapping[str, tuple[float, float]], named: str = ""
+) -> Weighting:
+    """The weights that are named, else those of the paper's 70B model.
+
+    Paper: appendix H. A single output counts as it is. Where people of one's own rated other
+    attributes than the paper's, each counts alike, divided by the width of its scale.
+
+    Args:
+        outputs: of the model.
+        scales: of outputs, the lowest and the highest of people's own ratings.
+        named: a row of Table 3, goodness, or text as quality:1; "" for none of them.
+
+    Raises:
+        ValueError: as `hs2lib.paper.head_weights`.
+    """
+    if len(outputs) == 1 and not named:
+        return Weighting("its one output", np.ones(1))
+    if scales and not named and not set(ATTRIBUTES) <= set(outputs):
+        widths = np.array([np.ptp(scales[name]) for name in outputs])  # [A]
+        return Weighting("all outputs alike", 1 / widths / len(widths))
+    name = named or USUAL
+    return Weighting(name, np.array(head_weights(name, outputs)))
+
+
 # The pairs and the model
 
 
 def load_benchmark(setup: Setup) -> Benchmark:
     """The pairs that the recipe names: RewardBench or a part of it, generated ones, or a file.
 
-    Paper: section 3 and Table 3. Raises as `hs2lib.data.pairs.load_pairs`.
+    Where none are named and notebook 05 trained on rows of one's own, they are those that it held
+    out. Paper: section 3 and Table 3. Raises as `hs2lib.data.pairs.load_pairs` and
+    `hs2lib.data.held_out.pairs`.
     """
     recipe = setup.recipe
+    left = setup.saved(REWARD_MODEL, held_out.FILE)
+    if recipe.source == "embedded" and not (recipe.path or recipe.model) and left.is_file():
+        model = RewardModel.described(setup.saved(REWARD_MODEL, "model"))
+        weights = weighting_of(model["attributes"], model.get("scales", {}), recipe.weighting)
+        by_name = dict(zip(model["attributes"], weights.values, strict=True))
+        return held_out.pairs(left, by_name).first(recipe.limit)
     benchmark = load_pairs(
         recipe.source,
         path=recipe.path or None,

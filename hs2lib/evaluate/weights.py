@@ -27,7 +27,7 @@ from hs2lib import paper
 from hs2lib.data.load import Loaded, load
 from hs2lib.data.pairs import Benchmark, preferred_pairs
 from hs2lib.evaluate import rewardbench
-from hs2lib.evaluate.rewardbench import Scored
+from hs2lib.evaluate.rewardbench import Scored, Weighting, weighting_of
 from hs2lib.group import ATTRIBUTES
 from hs2lib.models import baselines
 from hs2lib.models.reward_model import RewardModel
@@ -288,32 +288,9 @@ def _checked(
 # The weights of a run
 
 
-# The row of Table 3 whose weights are taken where none are named.
-USUAL = "Llama 3 70B w. HelpSteer2"
-
-
-class Weighting(NamedTuple):
-    """Head weights, float64 [A], and their name."""
-
-    name: str
-    values: np.ndarray
-
-    @property
-    def title(self) -> str:
-        """What a table calls them: those of a row of Table 3 are the paper's."""
-        return "the paper's weights" if self.name in paper.TABLES["table-3"].rows else self.name
-
-
 def chosen(model: RewardModel, setup: Setup) -> Weighting:
-    """The weights that the recipe names, else those of the paper's 70B model.
-
-    Paper: appendix H. A single output counts as it is. Raises as `hs2lib.paper.head_weights`.
-    """
-    named = setup.recipe.weighting
-    if len(model.attributes) == 1 and not named:
-        return Weighting("its one output", np.ones(1))
-    name = named or USUAL
-    return Weighting(name, np.array(paper.head_weights(name, model.attributes)))
+    """The weights of a model's outputs, as `rewardbench.weighting_of`."""
+    return weighting_of(model.attributes, model.scales, setup.recipe.weighting)
 
 
 # The search of a run

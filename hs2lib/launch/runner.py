@@ -193,6 +193,9 @@ def check_files(names: list[str], tier: str) -> None:
             # A process of its own, since the doctor's room is not for us to import. It starts where
             # a kernel does.
             command = [sys.executable, "-m", "hs2lib.data.check", path, "--as", kind]
+            if kind == "ratings":
+                command += ["--scale", values.get("scale", "")]
+                command += ["--attributes", ",".join(values.get("attributes", ()))]
             doctor = subprocess.run(command, stdout=2, cwd=root() / "notebooks")
             status_of[path, kind] = doctor.returncode
         status = status_of[path, kind]
@@ -457,7 +460,11 @@ def define_runs(
     for run in names:
         known = settable(run)
         taken = [word for word in words if word.partition("=")[0] in known]
-        values = _values_of(taken, known)
+        given_way = _gives_way(run, names, words)
+        if given_way:
+            print(f"{run} {given_way}", file=sys.stderr)
+            taken = [word for word in taken if word.partition("=")[0] not in ("path", "source")]
+        values = _with_own_file(run, tier, _values_of(taken, known), known)
         run_reads = _reads_of(run, tier, values, [*names, *others])
         unused -= {*taken, *run_reads}
         definitions.append((run, values, run_reads))
@@ -471,6 +478,84 @@ def define_runs(
         if undo:
             undo.callback(_restore, file, file.read_bytes() if file.exists() else None)
         graph.define(run, tier, values, run_reads)
+
+
+def _gives_way(run: str, names: list[str], words: list[str]) -> str:
+    """Why a run does not take the file that a command names, in words; "" where it may.
+
+    A reward model that is trained on the file in the same command would be measured on its own
+    rows.
+    """
+    named = {word.partition("=")[0] for word in words}
+    makes_one = "reward_model" in graph.about(run)["makes"]
+    if "path" not in named or makes_one or "reward_model" not in _needs_in_words(run):
+        return ""
+    for other in names:
+        if "reward_model" in graph.about(other)["makes"] and "path" in settable(other):
+            return (
+                f"measures on the rows that {other} holds out; "
+                "on pairs of your own it runs by itself, with -p path=pairs.csv"
+            )
+    return ""
+
+
+def _needs_in_words(run: str) -> str:
+    """What the notebook of a run needs, as its metadata say."""
+    return " ".join(graph.about(run)["needs"])
+
+
+def from_here(path: str) -> str:
+    """A path that holds from the folder of the notebooks too.
+
+    A file of the current folder is named from the checkout, or whole where it lies elsewhere.
+    """
+    if not path or Path(path).is_absolute() or not os.path.isfile(path):
+        return path
+    file = Path(path).resolve()
+    if file.is_relative_to(root().resolve()):
+        return file.relative_to(root().resolve()).as_posix()
+    return str(file)
+
+
+def _with_own_file(
+    run: str, tier: str, values: dict, known: dict[str, parameters.Parameter]
+) -> dict:
+    """The values of a run with what its file of one's own is; what was found is printed.
+
+    That is found where a path is named, and neither the data set nor its source.
+    """
+    if not values.get("path"):
+        return values
+    values = values | {"path": from_here(values["path"])}
+    if "dataset" not in known or {"dataset", "source"} & values.keys():
+        return values
+    # Here, because torch takes seconds, and most commands do without.
+    from hs2lib.launch import own_file
+
+    settled = own_file.settle(run, tier, values, known)
+    print("\n".join(settled.sentences), file=sys.stderr, flush=True)
+    return settled.values
+
+
+def follow(names: list[str], tier: str, undo: contextlib.ExitStack) -> None:
+    """Define the named runs that nothing defines yet, where a run of the same name is read.
+
+    After `05 --name mine` came `06 --name mine`: it has the tier's parameters and reads 05@mine.
+
+    Args:
+        names: named runs.
+        tier: one of `graph.TIERS`.
+        undo: as for `define_runs`.
+    """
+    for run in names:
+        try:
+            graph.definition(run, tier)
+        except ParameterError:
+            run_reads = _reads_of(run, tier, {}, names)
+            if run_reads:
+                undo.callback(_restore, runs() / tier / run / "run.yaml", None)
+                graph.define(run, tier, {}, run_reads)
+                print(f"{run} reads {', '.join(run_reads)}", file=sys.stderr)
 
 
 def _values_of(words: list[str], known: dict[str, parameters.Parameter]) -> dict:
@@ -490,14 +575,32 @@ def _reads_of(run: str, tier: str, values: dict, candidates: list[str]) -> list[
     """The runs that a named run with these values reads in place of notebooks' own.
 
     They are the runs of its own name that exist, and the candidates. Of several runs of one
-    notebook the last one counts.
+    notebook the last one counts. A run that was begun and did not end is no run to read.
     """
     _, whole_values, recipe = graph.resolved(run, tier, (values, [], f"-p of {run}"))
     needed = graph.upstream(run, tier, (whole_values, recipe), [])
     label = run.partition("@")[2]
-    same_label = [other for other in graph.named_runs(tier) if other.partition("@")[2] == label]
+    same_label = []
+    for other in graph.named_runs(tier):
+        if other.partition("@")[2] != label or other == run:
+            continue
+        if _did_not_end(other, tier) and other not in candidates:
+            if other.partition("@")[0] in needed:
+                print(
+                    f"{run} does not read {other}, which was begun and did not end: "
+                    f"run {other} again first, or say --reads {other}",
+                    file=sys.stderr,
+                )
+            continue
+        same_label.append(other)
     of_notebook = {other.partition("@")[0]: other for other in [*same_label, *candidates]}
     return [other for notebook, other in sorted(of_notebook.items()) if notebook in needed]
+
+
+def _did_not_end(run: str, tier: str) -> bool:
+    """Whether a run was begun, and has not ended since."""
+    begun = (runs() / tier / run / "log.txt").exists()
+    return begun and not graph.outputs(run, tier)["stamp"].exists()
 
 
 def _restore(file: Path, content: bytes | None) -> None:
@@ -547,6 +650,12 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="a named run to read from, as 05@mine",
+    )
+    add(
+        "--scale",
+        metavar="LOW-HIGH",
+        default="",
+        help="of own ratings: the lowest and the highest, as 1-5 or clarity:1-5,score:0-1",
     )
     add(
         "--seeds",
@@ -632,8 +741,11 @@ def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:
     todo: list[str] = []
     locks: list[TextIO] = []
     with contextlib.ExitStack() as undo:
-        if args.set or args.reads:
-            define_runs(names, tier, args.set, args.reads, undo)
+        words = [*args.set, *_scale_words(args.scale, names)]
+        if words or args.reads:
+            define_runs(names, tier, words, args.reads, undo)
+        elif args.name:
+            follow(names, tier, undo)
         names = [graph.of_seed(name, more) for name in names for more in range(args.seeds)]
         needed = graph.with_upstream(names, tier)
         names = [name for name in needed if name in names]
@@ -657,10 +769,48 @@ def _run(args: argparse.Namespace, tier: str, extra: list[str]) -> int:
         for name in todo:
             execute(name, tier, locks)
         return 0
+    status = 0
     if todo:
-        return snakemake(todo, tier, args.cores, extra, locks)
-    print(f"{tier}: all current, nothing to run", file=sys.stderr)
-    return 0
+        status = snakemake(todo, tier, args.cores, extra, locks)
+    else:
+        print(f"{tier}: all current, nothing to run", file=sys.stderr)
+    for name in names:
+        print(classifier_in_words(name, tier), end="", file=sys.stderr)
+    return status
+
+
+def classifier_in_words(run: str, tier: str) -> str:
+    """Where a complete run left a classifier, what it is worth, and how it is loaded.
+
+    "" where it left none: only a reward model of one's own rows is written as a classifier.
+    """
+    folder = runs() / tier / run / "classifier"
+    if not folder.is_dir() or not graph.outputs(run, tier)["stamp"].exists():
+        return ""
+    verdict = folder.with_name("model") / "verdict.txt"
+    here = os.path.relpath(folder)
+    if here.startswith(".."):
+        here = str(folder)
+    return (
+        f"{verdict.read_text().strip()}\n"
+        f"The reward model is a transformers classifier; python {here}/use.py scores with it:\n"
+        f'    tokenizer = AutoTokenizer.from_pretrained("{here}")\n'
+        f'    model = AutoModelForSequenceClassification.from_pretrained("{here}")\n'
+    )
+
+
+def _scale_words(scale: str, names: list[str]) -> list[str]:
+    """What `--scale` sets, as words of -p: a parameter of some notebooks, a setting of others."""
+    if not scale:
+        return []
+    words = set()
+    for run in names:
+        for name in ("scale", "recipe.scale"):
+            if name in settable(run):
+                words.add(f"{name}={scale}")
+    if not words:
+        raise ParameterError(f"--scale {scale}: {', '.join(names)} read no ratings of your own")
+    return sorted(words)
 
 
 def _asked_for(args: argparse.Namespace, tier: str) -> list[str]:

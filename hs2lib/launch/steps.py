@@ -48,15 +48,17 @@ def evaluate_05(setup: Setup) -> tuple:
     """Score the test part by the trained reward model, and measure it."""
     data, model, prepared, inputs, baselines, result = train_05(setup)
     evaluated = reward_metrics.evaluate(model, data, prepared, inputs, baselines, setup)
-    return model, prepared, result, evaluated
+    return data, model, prepared, result, evaluated
 
 
 def export_05(setup: Setup) -> None:
     """Write the trained reward model and its verdict."""
-    model, prepared, result, evaluated = evaluate_05(setup)
+    data, model, prepared, result, evaluated = evaluate_05(setup)
     gains = reward_metrics.gains(evaluated, setup)
     verdict = reward_metrics.verdict(evaluated, gains, result, setup)
     saved_in = reward_training.export(model, prepared, verdict, setup)
+    held_out = reward_metrics.for_card(evaluated)
+    classifier = reward_training.export_classifier(model, data, verdict, held_out, setup)
 
 
 # 06 RewardBench

@@ -447,6 +447,17 @@ class Decoder(nn.Module):
         return {}
 
     @classmethod
+    def described(cls, folder: Path) -> dict:
+        """What `save` wrote about a model, without the model: its attributes, template and more.
+
+        Raises:
+            ValueError: the folder has no such model.
+        """
+        if not (folder / STATE).is_file():
+            raise ValueError(f"{folder} holds no {cls.kind} of hs2lib ({STATE} is not there)")
+        return json.loads((folder / STATE).read_text())
+
+    @classmethod
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote, a whole model or adapters.
 
@@ -454,9 +465,7 @@ class Decoder(nn.Module):
             ValueError: the folder has no such model, or its adapters do not fit their backbone.
         """
         folder = Path(folder)
-        if not (folder / STATE).is_file():
-            raise ValueError(f"{folder} holds no {cls.kind} of hs2lib ({STATE} is not there)")
-        state = json.loads((folder / STATE).read_text())
+        state = cls.described(folder)
         kind = "reward model" if state["attributes"] else "policy"
         if kind != cls.kind:
             raise ValueError(f"{folder} holds a {kind}, no {cls.kind}")

@@ -10,8 +10,10 @@ be exported: see `export`.
 
 import copy
 import math
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import torch
@@ -130,7 +132,8 @@ def export(model: RewardModel, folder: Path, **card: object) -> float:
     Paper: silent.
 
     The folder has safetensors, the tokenizer with the model's template as its chat template (also
-    the reference one), and README.md, the model card. Adapters are merged (into a copy). The folder
+    the reference one), README.md, the model card, and use.py, which scores with it. Adapters are
+    merged (into a copy). The folder
     is loaded back and scores CHECKED in one padded batch: it appears only if every score is within
     TOLERANCE of ours.
 
@@ -142,7 +145,7 @@ def export(model: RewardModel, folder: Path, **card: object) -> float:
     Args:
         model: with any number of outputs.
         folder: the target.
-        card: data and rewardbench, as for `model_card`.
+        card: data, rewardbench, held_out and scales, as for `model_card`.
 
     Returns:
         The largest difference of a score.
@@ -171,6 +174,7 @@ def export(model: RewardModel, folder: Path, **card: object) -> float:
         tokenizer.save_pretrained(temporary)
         text = model_card(model, Path(folder).name, bias.tolist(), **card)
         (temporary / "README.md").write_text(text)
+        shutil.copy(_FOLDER / "use.txt", temporary / "use.py")
         worst = _compare(model, temporary, bias)
 
     replace_folder(folder, write)
@@ -232,6 +236,8 @@ def model_card(
     constant: Sequence[float] = (),
     data: str = "not stated",
     rewardbench: "pd.DataFrame | None" = None,
+    held_out: "pd.DataFrame | None" = None,
+    scales: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The model card as Markdown: what the model scores, how to use it, what it was made from.
 
@@ -241,6 +247,8 @@ def model_card(
         constant: what each output's score is lower by.
         data: a text on what the model was trained on.
         rewardbench: its scores on RewardBench, as a table.
+        held_out: its metrics on held-out rows, as a table.
+        scales: of outputs, the scale that people rated on, in words.
     """
     environment = Environment(
         loader=FileSystemLoader(_FOLDER), trim_blocks=True, lstrip_blocks=True
@@ -251,6 +259,8 @@ def model_card(
         name=name,
         data=data,
         frame=rewardbench,
+        held_out=held_out,
+        scales=scales,
         over=Path(model.base).name or "a causal decoder",
         constant=[round(value, 6) for value in constant],
     )

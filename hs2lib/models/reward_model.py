@@ -3,8 +3,9 @@
 Backbones are in `hs2lib.models.backbones`, folding and export in `hs2lib.models.export`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 import torch
@@ -55,6 +56,10 @@ class RewardModel(Decoder):
 
     # What every caption of its scores must say. Set where a saved model was seen to be weak.
     warning = ""
+
+    # The lowest and the highest rating of each output, where people of one's own rated on a scale
+    # of theirs. Without it an output is on HelpSteer2's, or on none.
+    scales: Mapping[str, tuple[float, float]] = MappingProxyType({})
 
     def __init__(
         self,
@@ -209,11 +214,15 @@ class RewardModel(Decoder):
 
     def _save_more(self, folder: Path) -> dict:
         save_file(gathered(self.head.state_dict()), folder / "head.safetensors")
-        return {"bias": self.head.bias is not None, "folded": self.folded}
+        state = {"bias": self.head.bias is not None, "folded": self.folded}
+        if self.scales:
+            state["scales"] = dict(self.scales)
+        return state
 
     def _load_more(self, folder: Path, state: dict) -> None:
         self.head.load_state_dict(load_file(folder / "head.safetensors"))
         self.folded = state["folded"]
+        self.scales = {name: tuple(ends) for name, ends in state.get("scales", {}).items()}
         file = folder / "verdict.txt"  # notebook 05's sentence on the model that it saved
         verdict = file.read_text().strip() if file.is_file() else ""
         self.warning = verdict if "NO better" in verdict or "untrained" in verdict else ""

@@ -22,11 +22,15 @@ import pandas as pd
 import torch
 
 from hs2lib import paths
+from hs2lib.data import held_out as held_out_rows
+from hs2lib.data import own, preferences
 from hs2lib.data.load import Loaded, load
 from hs2lib.group import Group
 from hs2lib.models import baselines, derived
+from hs2lib.models import export as classifiers
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.saved import device
+from hs2lib.names import OWN_PAIRS
 from hs2lib.run.setup import Setup
 from hs2lib.train import items, objectives, progress, recipes
 from hs2lib.train.items import Item
@@ -87,8 +91,13 @@ def load_parts(setup: Setup) -> Parts:
         path=recipe.path or None,
         strict=recipe.strict,
         seed=recipe.seed,
+        attributes=recipe.attributes,
+        scale=recipe.scale,
     )
-    loaded = load_split(split=recipe.split, n_prompts=recipe.n_prompts)
+    if recipe.dataset == OWN_PAIRS:
+        loaded = preferences.load(recipe.path, strict=recipe.strict)
+    else:
+        loaded = load_split(split=recipe.split, n_prompts=recipe.n_prompts)
     own_split = has_own_test_split(recipe)
     validation_share = recipe.validation_share
     test_share = 0.0 if own_split else recipe.test_share
@@ -112,19 +121,28 @@ def load_parts(setup: Setup) -> Parts:
 # The model
 
 
-def unrated(data: Parts, setup: Setup) -> list[str]:
-    """The recipe's attributes that no response to train on is rated for.
+def not_learnt(data: Parts, setup: Setup) -> dict[str, str]:
+    """The attributes that the rows to train on say nothing of, with the reason.
 
-    A loss of pairs has no attributes: [].
+    Nobody rated them, or all ratings of them are equal. A loss of pairs has no attributes: {}.
     """
     if setup.recipe.objective != "regression":
-        return []
-    names = []
-    for name in setup.recipe.attributes:
+        return {}
+    reasons = {}
+    for name in attributes_of(data, setup):
         labels = items.labels_of(data.groups["train"], name)  # [R]
-        if np.isnan(labels).all():
-            names.append(name)
-    return names
+        values = np.unique(labels[~np.isnan(labels)])
+        if len(values) == 0:
+            reasons[name] = "not rated"
+        elif len(values) == 1 and data.loaded.own_columns:
+            reasons[name] = f"every rating is {values[0]:g}"
+    return reasons
+
+
+def attributes_of(data: Parts, setup: Setup) -> tuple[str, ...]:
+    """The attributes that are asked for: the recipe's, of your own ratings those that were read."""
+    own_columns = data.loaded.own_columns
+    return own_columns.attributes if own_columns else tuple(setup.recipe.attributes)
 
 
 def new_model(data: Parts, setup: Setup) -> RewardModel:
@@ -133,16 +151,20 @@ def new_model(data: Parts, setup: Setup) -> RewardModel:
     Paper: section 3 (a linear layer on the state of the last token).
 
     For a loss of pairs the one output is "reward". Where nothing is rated the model has all of the
-    recipe's attributes, and `prepare` refuses the rows. Where the recipe names a saved model to
-    `start` with, its weights are taken, and with head "saved" its outputs (`derived.begun`). Raises
-    as `RewardModel.new` and `derived.begun`, and ValueError for head "saved" without a start.
+    attributes, and `prepare` refuses the rows. Where the recipe names a saved model to `start`
+    with, its weights are taken, and with head "saved" its outputs (`derived.begun`). Raises as
+    `RewardModel.new` and `derived.begun`, ValueError for head "saved" without a start, and
+    DataError where all ratings are equal.
     """
     recipe = setup.recipe
     if recipe.objective == "regression":
-        absent = unrated(data, setup)
-        outputs = [name for name in recipe.attributes if name not in absent]
+        reasons = not_learnt(data, setup)
+        asked = attributes_of(data, setup)
+        outputs = [name for name in asked if name not in reasons]
+        if not outputs and set(reasons.values()) != {"not rated"}:
+            raise own.nothing_to_learn(recipe.path, data.loaded.own_columns.constant)
         if not outputs:
-            outputs = list(recipe.attributes)
+            outputs = list(asked)
     else:
         outputs = ["reward"]
     if recipe.head == "saved" and not recipe.start:
@@ -160,6 +182,9 @@ def new_model(data: Parts, setup: Setup) -> RewardModel:
     model = RewardModel.new(
         recipe.model_name, attributes=outputs, seed=recipe.seed, **recipe.written
     )
+    own_columns = data.loaded.own_columns
+    if own_columns and recipe.objective == "regression":
+        model.scales = {name: tuple(own_columns.scales[name]) for name in outputs}
     return model.to(device())
 
 
@@ -176,11 +201,24 @@ class Prepared:
             each part.
         arguments: what `prepare` was asked to do in another way than the recipe's, for the run's
             manifest.
+        units: what a label of each output is divided by to be trained on (`units_of`); () for 1.
     """
 
     items: dict[str, list[Item]]
     counts: pd.DataFrame
     arguments: dict[str, object] = field(default_factory=dict)
+    units: tuple[float, ...] = ()
+
+
+def units_of(model: RewardModel, data: Parts, setup: Setup) -> tuple[float, ...]:
+    """A quarter of the width of each output's scale; () for a loss of pairs.
+
+    Labels divided by it lie as far apart as HelpSteer2's, for which the recipes' rates are made.
+    """
+    if setup.recipe.objective != "regression":
+        return ()
+    widths = [data.loaded.scale_of(name).width for name in model.attributes]
+    return tuple(width / own.HELPSTEER.width for width in widths)
 
 
 def item_maker(recipe: recipes.RewardModel) -> ItemMaker:
@@ -209,7 +247,12 @@ def prepare(
     counts = {}
     for part, groups in data.groups.items():
         items_of[part], counts[part] = make_items(model, groups, too_long=setup.recipe.too_long)
-    return Prepared(items_of, pd.DataFrame(counts), {"make": make} if make else {})
+    return Prepared(
+        items_of,
+        pd.DataFrame(counts),
+        {"make": make} if make else {},
+        units_of(model, data, setup),
+    )
 
 
 # What needs no training
@@ -323,8 +366,10 @@ def train(
 
     Paper: section 3 (squared error, two epochs, the checkpoint with the lowest validation loss).
 
-    All weights are trained, or adapters with `method: lora`. Under torchrun every process calls
-    this alike. Raises as `hs2lib.train.trainer.fit`.
+    All weights are trained, or adapters with `method: lora`. Labels on another scale than
+    HelpSteer2's are trained on in a unit; afterwards the head is multiplied by it, so that the
+    model's outputs are on the labels' scale. Under torchrun every process calls this alike. Raises
+    as `hs2lib.train.trainer.fit`.
 
     Args:
         model: is changed.
@@ -339,19 +384,35 @@ def train(
         about["start"] = model.fingerprint()  # of the head too: it was read, not computed
     if recipe.method == "lora":
         model.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
+    units = () if objective else prepared.units
+    multiply_head(model, [1 / unit for unit in units])
     result = fit(
         model,
         prepared.items["train"],
         prepared.items["validation"],
-        objective or objectives.named(recipe.objective, recipe.ties),
+        objective or objectives.named(recipe.objective, ties=recipe.ties, units=units),
         recipe,
         setup.folder,
         about=about,
         callbacks=callbacks,
     )
+    multiply_head(model, units)
     if objective is None:
         return replace(result, arguments=prepared.arguments)
     return replace(result, arguments=prepared.arguments | {"objective": objective})
+
+
+def multiply_head(model: RewardModel, factors: Sequence[float]) -> None:
+    """Multiply each output of a model by its factor, in place; () leaves it as it is.
+
+    A head without bias stays one: the factor goes into its weights.
+    """
+    if all(factor == 1 for factor in factors):
+        return
+    with torch.no_grad():
+        for parameter in model.head.parameters():  # weight [A, H], and a bias [A] if it has one
+            by_output = torch.tensor(factors, dtype=parameter.dtype, device=parameter.device)
+            parameter.mul_(by_output.view(-1, *[1] * (parameter.dim() - 1)))
 
 
 def shortest_differing(groups: Sequence[Group], number: int = 4) -> list[Group]:
@@ -374,6 +435,7 @@ def learn_by_heart(
     setup: Setup,
     *,
     objective: Objective | None = None,
+    units: Sequence[float] = (),
 ) -> pd.Series:
     """The loss of the small base at each of fifty steps on a few groups.
 
@@ -386,6 +448,7 @@ def learn_by_heart(
         attributes: the outputs.
         setup: with the recipe and the folder.
         objective: another loss than the recipe's.
+        units: of the labels, as `Prepared.units`.
     """
     recipe = setup.recipe
     model = RewardModel.new("small", attributes=attributes, seed=recipe.seed)
@@ -399,8 +462,8 @@ def learn_by_heart(
         autocast="float32",
         save_every=50,
     )
-    objective = objective or objectives.named(recipe.objective)
-    result = fit(model, train_items, [], objective, quick, setup.folder)
+    loss = objective or objectives.named(recipe.objective, units=units)
+    result = fit(model, train_items, [], loss, quick, setup.folder)
     training, _ = progress.curves(result.history)
     return training.loss
 
@@ -438,4 +501,44 @@ def export(model: RewardModel, prepared: Prepared, verdict: str, setup: Setup) -
             "train it again"
         )
     paths.write(folder / "verdict.txt", verdict + "\n")
+    return folder
+
+
+def export_classifier(
+    model: RewardModel, data: Parts, verdict: str, held_out: pd.DataFrame, setup: Setup
+) -> Path | None:
+    """Write a model of your own rows as a classifier that plain transformers scores with.
+
+    It has all outputs of the model, on the scales of your ratings. Its model card says what it was
+    trained on and what it is worth. The held-out rows lie beside it, for notebook 06. Paper:
+    silent.
+
+    Args:
+        model: trained.
+        data: that it was trained on.
+        verdict: as for `export`.
+        held_out: what it reaches on held-out rows, for the card.
+        setup: with the folder.
+
+    Returns:
+        The classifier's folder, None where the rows are not your own.
+
+    Raises:
+        ValueError: as `hs2lib.models.export.export`.
+    """
+    left = setup.folder / held_out_rows.FILE
+    if not data.loaded.own:
+        left.unlink(missing_ok=True)  # of an earlier run on other rows
+        return None
+    scales = {}
+    if setup.recipe.objective == "regression":
+        scales = {name: data.loaded.scale_of(name).words for name in model.attributes}
+    numbers = []
+    for name, groups in data.groups.items():
+        responses = sum(len(group.responses) for group in groups)
+        numbers.append(f"{responses:,} responses to {len(groups):,} prompts in part {name}")
+    about = f"{data.loaded.source}: {', '.join(numbers)}. {verdict}"
+    held_out_rows.write(left, data.groups["test"], data.loaded)
+    folder = setup.folder / "classifier"
+    classifiers.export(model, folder, data=about, held_out=held_out, scales=scales)
     return folder

@@ -846,6 +846,8 @@ def metric_panels(
                 top = ceiling[of_panel].set_index("attribute").value.reindex(attributes)
                 at = np.arange(len(top))
                 label, dash = CEILINGS[side]
+                if len(sides) == 1:  # of people's own ratings no truth is known
+                    label = "noise ceiling"
                 ax.hlines(top, at - 0.42, at + 0.42, color="black", ls=dash, lw=1.4, label=label)
             ax.set_xticks(range(len(attributes)), attributes)
             ax.set_title(f"{NAMES_IN_FULL.get(metric, metric)}, against the {side}")

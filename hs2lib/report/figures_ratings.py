@@ -34,7 +34,7 @@ def rating_shares(shares: pd.DataFrame, title: str) -> Figure:
         ax.bar(range(len(share)), share, color=OURS)
         for level, value in enumerate(share):
             ax.annotate(f"{value:.0f}", (level, value), ha="center", va="bottom", fontsize=7)
-        ax.set(xlabel="rating", xticks=range(len(share)))
+        ax.set(xlabel="rating", xticks=range(len(share)), xticklabels=share.index)
         ax.set_title(name, fontsize=9)
         ax.grid(axis="x", visible=False)
         ax.margins(y=0.1)

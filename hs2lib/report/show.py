@@ -33,6 +33,11 @@ def source_of(*functions: Callable) -> None:
     display(Code("\n\n".join(sources), language="python"))  # at once: each brings its own colours
 
 
+def program(path: Path) -> None:
+    """Show a Python file, as one that a run wrote."""
+    display(Code(path.read_text(), language="python"))
+
+
 def group_html(group: Group, longest: int = 1500) -> str:
     """A group as HTML: its turns, then each response with its labels. All text is escaped.
 
@@ -52,8 +57,13 @@ def _labels(group: Group, response: Response) -> str:
 
 
 def sentences(*texts: str) -> None:
-    """Show sentences as a list: what a notebook says about the numbers of its own run."""
-    display(Markdown("\n".join(f"* {text}" for text in texts)))
+    """Show sentences as a list: what a notebook says about the numbers of its own run.
+
+    Empty ones, and no sentence at all, show nothing.
+    """
+    said = [f"* {text}" for text in texts if text]
+    if said:
+        display(Markdown("\n".join(said)))
 
 
 def verdict(*lines: str) -> None:

@@ -55,6 +55,8 @@ SMALL_WORLD = ("smoke", "demo")
 
 TIERS: dict[str, str] = paths.read_yaml(__file__, "tiers.yaml")
 
+SMALL_BASES = ("small", "tiny")  # a second thread makes them no faster
+
 BY_HAND = "by-hand"  # the name of a report that no runner asked for
 
 
@@ -366,9 +368,11 @@ def threads(run: str, tier: str, cores: int) -> int:
     by side. Two busy jobs of two threads each collapse on two cores, and the small base gains
     nothing by a second thread.
     """
-    if about(run)["gpu"] > 0 and tier not in SMALL_WORLD:
-        return cores
-    return 1
+    if about(run)["gpu"] == 0:
+        return 1
+    if tier in SMALL_WORLD and resolved(run, tier)[1].get("model_name", "small") in SMALL_BASES:
+        return 1
+    return cores
 
 
 # What a run was made of.

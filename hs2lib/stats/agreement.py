@@ -185,6 +185,106 @@ def mean_reliability(kappa: float | np.ndarray, n: int | np.ndarray) -> np.ndarr
     return n * kappa / (1 + (n - 1) * np.asarray(kappa))
 
 
+def one_against_the_rest(
+    ratings: np.ndarray, *, clusters: np.ndarray | None = None, **options: int
+) -> Interval:
+    """Pearson's R of a rating with the mean of the row's other ratings: what one person reaches.
+
+    Paper: silent. Every rating of a row of two or more counts once. By hand: rows (1, 2), (2, 1)
+    and (4, 4) give the points (1, 2), (2, 1), (2, 1), (1, 2), (4, 4), (4, 4).
+
+    Args:
+        ratings: [rows, N], nan where a slot is empty. They need no levels.
+        clusters, **options: as in `weighted_kappa`.
+    Returns: 0-d arrays, nan where all ratings are equal.
+    Raises: ValueError if no row has two ratings.
+    """
+    values, present = _several(ratings)
+    n = present.sum(axis=1, keepdims=True)  # [rows, 1]
+    others = (values.sum(axis=1, keepdims=True) - values) / np.maximum(n - 1, 1)  # [rows, N]
+    return _pearson(values, np.where(present, others, 0.0), present, clusters, options)
+
+
+def noise_ceiling(
+    ratings: np.ndarray, *, clusters: np.ndarray | None = None, **options: int
+) -> Interval:
+    """R that the true values would have with the rows' mean ratings, if people err apart.
+
+    Paper: silent. The R of two ratings of one row, over all pairs of ratings in both orders, is the
+    reliability of one rating. Spearman and Brown's step makes it that of the mean of n
+    (`mean_reliability`), and its root is the ceiling. n is the harmonic mean over all rows, also
+    those that were rated once, since the variance of a mean falls with 1 / n. An error that all
+    people share is taken for truth, so that the ceiling is too high by that. Below a reliability of
+    0 it is 0.
+
+    Args:
+        ratings: [rows, N], nan where a slot is empty.
+        clusters, **options: as in `weighted_kappa`.
+    Returns: 0-d arrays.
+    Raises: as `one_against_the_rest`.
+    """
+    values, present = _several(ratings)
+    firsts = []
+    seconds = []
+    both = []
+    n_slots = values.shape[1]
+    for i in range(n_slots):
+        for j in range(n_slots):
+            if i != j:
+                firsts.append(values[:, i])
+                seconds.append(values[:, j])
+                both.append(present[:, i] & present[:, j])
+    of_two = _pearson(
+        np.stack(firsts, axis=1),
+        np.stack(seconds, axis=1),
+        np.stack(both, axis=1),
+        clusters,
+        options,
+    )
+    numbers = (~np.isnan(ratings)).sum(axis=1)  # [rows]
+    n = 1 / (1 / numbers[numbers > 0]).mean()
+    parts = [np.sqrt(mean_reliability(np.maximum(part, 0.0), n)) for part in of_two]
+    return Interval(*parts)
+
+
+def _several(ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ratings [rows, N], 0 where there is none, and which count: those of rows with two or more."""
+    ratings = np.asarray(ratings, dtype=np.float64)
+    present = ~np.isnan(ratings)
+    present &= present.sum(axis=1, keepdims=True) > 1
+    if not present.any():
+        raise ValueError(
+            f"no row has ratings by two annotators ({len(ratings)} rows): agreement is undefined"
+        )
+    return np.where(present, ratings, 0.0), present
+
+
+def _pearson(
+    x: np.ndarray,
+    y: np.ndarray,
+    present: np.ndarray,
+    clusters: np.ndarray | None,
+    options: dict[str, int],
+) -> Interval:
+    """Pearson's R of the points (x, y) that are present, [rows, points] each; as `_coefficient`."""
+    centre = x[present].mean()
+    x = np.where(present, x - centre, 0.0)
+    y = np.where(present, y - centre, 0.0)
+    sums_of = (present, x, y, x * x, y * y, x * y)
+    contributions = np.stack([part.sum(axis=1) for part in sums_of], axis=1)  # [rows, 6]
+
+    def pearson(sums: np.ndarray) -> np.ndarray:
+        n, x, y, xx, yy, xy = sums.T  # [B] each
+        with np.errstate(invalid="ignore", divide="ignore"):
+            variances = (xx / n - (x / n) ** 2) * (yy / n - (y / n) ** 2)
+            value = (xy / n - x * y / n**2) / np.sqrt(
+                np.where(variances > 1e-20, variances, np.nan)
+            )
+        return value[:, None]  # [B, 1]
+
+    return _coefficient(contributions, clusters, pearson, options)
+
+
 def rated_twice(ratings: np.ndarray) -> np.ndarray:
     """Which attributes have two ratings of the same response somewhere.
 

@@ -6,7 +6,7 @@ number of these items. So the mean over a whole global batch is the same however
 into micro-batches.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -111,6 +111,29 @@ REGRESSION = Objective(
 )
 
 
+def regression(units: Sequence[float] = ()) -> Objective:
+    """Regression on labels that are divided by a unit first; one for each output, () for 1.
+
+    Rates fit labels that lie about 4 apart, as HelpSteer2's do. So labels on another scale are put
+    into a unit of that size, and a model is trained whose outputs are in it. Validation reports its
+    metrics on the labels' own scale. Paper: silent (its labels lie on 0 to 4, whose unit is 1).
+    """
+    if all(unit == 1 for unit in units):
+        return REGRESSION
+
+    def total(outputs: Tensor, targets: Tensor, group: Tensor) -> Tensor:
+        unit = torch.tensor(units, dtype=targets.dtype, device=targets.device)  # [A]
+        in_units = torch.where(targets == MISSING, targets, targets / unit)  # [R, A]
+        return losses.squared_errors(outputs, in_units).sum()
+
+    def metrics(outputs: Tensor, targets: Tensor, group: Tensor, names: tuple) -> dict[str, float]:
+        unit = torch.tensor(units, dtype=outputs.dtype, device=outputs.device)  # [A]
+        return validation_metrics(outputs * unit, targets, group, names)
+
+    words = ", ".join(f"{unit:g}" for unit in units)
+    return Objective(f"regression in units of {words}", total, REGRESSION.count, metrics=metrics)
+
+
 def ordered_pairs(targets: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:
     """Rows (better [P], worse [P]) of every pair of responses of one group that differ in target.
 
@@ -189,16 +212,17 @@ def bradley_terry(name: str = "bradley-terry", *, ties: str = "leave out") -> Ob
 BRADLEY_TERRY = bradley_terry()
 
 
-def named(name: str, ties: str = "leave out") -> Objective:
+def named(name: str, *, ties: str = "leave out", units: Sequence[float] = ()) -> Objective:
     """The objective of a reward model that a notebook names, one of `names.OBJECTIVES`.
 
     ties: what a loss of pairs does with two responses of equal preference, one of `names.TIES`.
+    units: of the labels of a regression.
     Raises ValueError for other names.
     """
     one_of("objective", name, OBJECTIVES)
     one_of("ties", ties, TIES)
     if name == REGRESSION.name:
-        return REGRESSION
+        return regression(units)
     return bradley_terry(name, ties=ties)
 
 

@@ -75,6 +75,9 @@ class OwnRows(Settings):
     path: str = setting(
         "", "file to read in place of the data set's own, or with ratings for data set ratings"
     )
+    scale: str = setting(
+        "", 'of own ratings, as 1-5 or clarity:1-5,score:0-1, or "" for what the values tell'
+    )
 
 
 class Rows(Settings):
@@ -692,6 +695,8 @@ class Evaluation(Steered, Answered, Served, Grader, Scored):
 class Collection(Endpoint):
     """Notebook 04. Paper: section 2.1."""
 
+    attributes: tuple = setting(names.ATTRIBUTES, "what the annotation form asks for")
+    scale: str = setting("0-4", "of its ratings, as 1-5 or clarity:1-5,score:0-1")
     english_threshold: float = setting(
         0.3, "least probability of being English, 1 keeps almost nothing", 0, 1
     )

@@ -429,11 +429,25 @@ def test_all_faults_of_a_file_are_reported_at_once(tmp_path):
 
 
 def test_of_many_faults_the_first_are_listed_and_the_others_counted(tmp_path):
-    """A file on another scale has a fault in every row: a screenful says so as well as twenty thousand lines."""
-    error = caught(write(tmp_path / "train.jsonl", [rated(helpfulness=7)] * 2000))
+    """A screenful says so as well as twenty thousand lines."""
+    ids = [rated(id=str(number), response=str(number)) for number in range(2000)]
+    error = caught(
+        write(tmp_path / "own.jsonl", [*ids, *[rated(id=row["id"]) for row in ids]]), "ratings"
+    )
     listed = str(error).splitlines()
     assert len(listed) == rows.SHOWN + 3 and listed[0].endswith("2,000 faults in 2,000 rows")
     assert listed[-2].strip() == f"and {2000 - rows.SHOWN:,} more"
+
+
+def test_a_fault_that_many_rows_have_stands_once(tmp_path):
+    """A file on another scale had a fault in every row, and 280 lines said one thing."""
+    bad = [rated(helpfulness=7 + number) for number in range(2000)]
+    error = caught(write(tmp_path / "train.jsonl", [*bad, rated(verbosity=9), rated()]))
+    first, several, single, _ = str(error).splitlines()
+    assert first.endswith("2,001 faults in 2,001 rows")
+    assert several.startswith("  lines 1, 2, 3, 4, 5 and 1,995 more, field 'helpfulness': expected")
+    assert "got 7 (int) and others. Fix: write a whole number from 0 to 4" in several
+    assert single.startswith("  line 2001, field 'verbosity'")
 
 
 def test_a_line_that_is_null_is_no_row(tmp_path):
@@ -675,7 +689,6 @@ OTHERS = [
     ("pandalm", {**PANDA, **VOTES, "response1": None}, "response1", "expected text"),
     ("pandalm", {**PANDA, **VOTES, "instruction": ""}, "instruction", "the text is empty"),
     ("ratings", rated(coherence=4.5), "coherence", "expected a number from 0 to 4, got 4.5"),
-    ("ratings", rated(notes="?"), "notes", "unknown extra column"),
     ("ratings", rated(coherence="7"), "coherence", "map another scale to it"),
     ("ratings", rated(annotator=True), "annotator", "expected a name, got true"),
 ]
@@ -736,7 +749,7 @@ HEADER = "prompt,response," + ",".join(ATTRIBUTES)
         (f"{HEADER}\n,r,1,1,1,1,1\n", 2, "prompt", "text that can be seen, got null"),
         (f'{HEADER}\n"q,r,1,1,1,1,1\n', 2, None, "bad CSV"),
         (f"{HEADER},coherence\nq,r,1,1,1,1,1,1\n", None, "coherence", "column twice"),
-        ("prompt,response\nq,r\n", 2, "helpfulness", "column is missing"),
+        ("prompt,response\nq,r\n", None, None, "the column is missing that holds ratings"),
         (f"{HEADER}\n", None, None, "the file has no rows"),
         ("", None, None, "the file has no rows"),
     ],

@@ -1,0 +1,35 @@
+"""Your own preferences: pairs of a better and a worse response, to train on.
+
+The one place at which a training reads `hs2lib.data.pairs`, so that whatever that reads is trained
+on too.
+"""
+
+from pathlib import Path
+
+from hs2lib.data.load import Loaded, own_file, provenance
+from hs2lib.data.pairs import load_pairs
+
+
+def load(path: str | Path, folder: str | Path | None = None, *, strict: bool = True) -> Loaded:
+    """The pairs of a file as groups of two responses, the better one first, preference -1.
+
+    Paper: silent (section 3 compares with HH-RLHF, whose rows are such pairs).
+
+    Args:
+        path: a file of any format that `hs2lib.data.pairs` reads.
+        folder: where it is looked for too, by default HS2_DATA_DIR.
+        strict: whether faulty rows raise one error. Else they are set aside.
+
+    Raises:
+        hs2lib.data.rows.DataError: as `hs2lib.data.pairs.load_pairs`.
+    """
+    pairs = load_pairs("folder", folder=folder, path=path, strict=strict)
+    file, _ = own_file(path, folder)
+    return Loaded(
+        list(pairs.pairs),
+        provenance("your own preferences", file),
+        False,
+        list(pairs.set_aside),
+        own=True,
+        read=pairs.read,
+    )

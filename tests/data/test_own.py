@@ -1,0 +1,252 @@
+"""Own ratings: attributes and scale are found in the file and said, or asked about, and never guessed."""
+
+from pathlib import Path
+
+import pytest
+from made_rows import rated, write
+
+from hs2lib.data import own
+from hs2lib.data.load import load
+from hs2lib.data.own import Scale
+from hs2lib.data.rows import DataError
+from hs2lib.group import ATTRIBUTES
+
+
+def table(folder, header, *rows):
+    """A CSV file of these columns; a row begins with a prompt and a response of its own."""
+    path = folder / "own.csv"
+    lines = [f"p{number},r,{row}" for number, row in enumerate(rows)]
+    path.write_text("\n".join([f"prompt,response,{header}", *lines]) + "\n")
+    return path
+
+
+def scales_of(folder, header, *rows, **options):
+    return dict(own.look(table(folder, header, *rows), **options).scales)
+
+
+def refused(folder, header, *rows, **options):
+    with pytest.raises(DataError) as info:
+        own.look(table(folder, header, *rows), **options)
+    return str(info.value)
+
+
+# Scales
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [
+        (("1", "5", "3"), (1, 5)),
+        (("0", "4", "2"), (0, 4)),
+        (("1", "4.5", "5"), (1, 5)),  # halves
+        (("0.13", "0.97", "0.4"), (0, 1)),  # shares need not reach their ends
+        (("0", "1", "1"), (0, 1)),
+        (("1", "10", "7"), (1, 10)),
+        (("12", "55", "87"), (0, 100)),
+        (("0", "100"), (0, 100)),
+        (("-1", "0", "1"), (-1, 1)),
+    ],
+)
+def test_a_scale_is_told_by_values_that_reach_its_ends(tmp_path, values, scale):
+    assert scales_of(tmp_path, "clarity", *values) == {"clarity": Scale(*scale)}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("1", "4", "2"),  # 0 to 4, or 1 to 5
+        ("1", "4", "3.5"),
+        ("2", "5", "3"),  # 1 to 5 without a 1
+        ("0", "3"),  # 0 to 4 without a 4
+        ("0.3", "2.7"),
+        ("1", "2", "55"),  # a slip
+        ("137", "2400"),  # a length
+    ],
+)
+def test_a_scale_that_cannot_be_told_is_asked_for_in_one_error(tmp_path, values):
+    """Ratings from 1 to 5 that are read as 0 to 4 give another model, and nothing says so."""
+    message = refused(tmp_path, "clarity", *values)
+    assert len(message.splitlines()) == 1 and "field 'clarity'" in message
+    assert "its scale cannot be told" in message and "as --scale " in message
+    named = scales_of(tmp_path, "clarity", *values, scale="0-3000")
+    assert named == {"clarity": Scale(0, 3000)}
+
+
+def test_the_error_shows_where_the_ends_are(tmp_path):
+    """A slip of 55 is found by its line."""
+    message = refused(tmp_path, "clarity", "1", "2", "55")
+    assert "whole numbers from 1 (line 2) to 55 (line 4)" in message
+
+
+def test_columns_of_one_file_share_a_scale_that_one_of_them_tells(tmp_path):
+    found = own.look(table(tmp_path, "clarity,tone", "1,2", "5,4", "3,4"))
+    assert set(found.scales.values()) == {Scale(1, 5)}
+    assert any("tone has whole numbers from 2 to 4" in note for note in found.notes)
+
+
+def test_columns_that_only_together_reach_the_ends_tell_it(tmp_path):
+    assert set(scales_of(tmp_path, "clarity,tone", "1,2", "4,5").values()) == {Scale(1, 5)}
+
+
+def test_columns_may_have_scales_of_their_own(tmp_path):
+    found = own.look(table(tmp_path, "clarity,score", "1,0.2", "5,0.91", "2,.35"))
+    assert found.scales == {"clarity": Scale(1, 5), "score": Scale(0, 1)}
+    assert found.scale_setting == "clarity:1-5,score:0-1"
+    assert own.parse_scales(found.scale_setting, found.attributes) == found.scales
+
+
+def test_two_scales_of_which_one_may_be_a_part_of_the_other_are_asked_about(tmp_path):
+    """A column from 0 to 4 beside one from 1 to 5: is the scale 0 to 5?"""
+    message = refused(tmp_path, "clarity,tone", "0,1", "4,5")
+    assert "whether they have one scale or two cannot be told" in message
+    assert "--scale clarity:0-4,tone:1-5" in message
+    apart = scales_of(tmp_path, "clarity,tone", "0,1", "4,5", scale="clarity:0-4,tone:1-5")
+    assert apart == {"clarity": Scale(0, 4), "tone": Scale(1, 5)}
+
+
+@pytest.mark.parametrize("scale", ["five", "5-1", "1-", "style:1-5", "1-5-9"])
+def test_a_scale_that_is_none_is_refused(tmp_path, scale):
+    assert "scale" in refused(tmp_path, "clarity", "1", "4", scale=scale)
+
+
+def test_what_is_not_on_the_scale_is_a_fault(tmp_path):
+    path = table(tmp_path, "clarity", "1", "7", "3")
+    with pytest.raises(DataError, match="expected a number from 1 to 5, got") as info:
+        load("ratings", "folder", path=path, scale="1-5")
+    assert info.value.line == 3 and info.value.field == "clarity"
+
+
+# HelpSteer2's five attributes
+
+FIVE = ",".join(ATTRIBUTES)
+
+
+def test_the_five_attributes_lie_on_helpsteer2s_scale(tmp_path):
+    """As before: no question, whatever part of 0 to 4 they use; where 1 to 5 would fit too it is said."""
+    found = own.look(table(tmp_path, FIVE, "0,1,2,3,4", "1,1,1,1,1"))
+    assert set(found.scales.values()) == {Scale(0, 4)} and not found.notes
+    found = own.look(table(tmp_path, FIVE, "1,2,3,4,4", "1,1,1,1,1"))
+    assert set(found.scales.values()) == {Scale(0, 4)} and "--scale 1-5" in found.notes[0]
+
+
+def test_the_five_attributes_from_1_to_5_are_read_so(tmp_path):
+    assert set(scales_of(tmp_path, FIVE, "1,1,1,1,2", "5,5,5,3,2").values()) == {Scale(1, 5)}
+
+
+def test_one_5_among_the_five_is_a_slip(tmp_path):
+    """And not the sign of another scale, on which all other ratings would mean something else."""
+    path = table(tmp_path, FIVE, "1,1,1,1,2", "5,4,4,3,2")
+    with pytest.raises(DataError, match="expected a number from 0 to 4, got"):
+        load("ratings", "folder", path=path)
+
+
+# Attributes
+
+
+def test_columns_of_numbers_are_attributes_and_others_are_said(tmp_path):
+    """One fault per row and column once said that notes are not allowed."""
+    path = write(
+        tmp_path / "own.jsonl",
+        [
+            {"prompt": "p", "response": "r", "tone": 1, "notes": "ok", "row_id": 7, "Clarity": 5},
+            {"prompt": "q", "response": "r", "tone": 5, "notes": "", "row_id": 9, "Clarity": 1},
+        ],
+    )
+    found = own.look(path)
+    assert found.attributes == ("tone", "Clarity")
+    assert found.ignored == {
+        "notes": 'no numbers, such as "ok" (str)',
+        "row_id": "it numbers or names rows",
+    }
+    words = " ".join(found.in_words())
+    assert "tone and Clarity (whole numbers on a scale from 1 to 5)" in words and "notes" in words
+    (group, _) = load("ratings", "folder", path=path).groups
+    assert group.attributes == ("tone", "Clarity") and group.responses[0].labels == (1, 5)
+
+
+def test_helpsteer2s_names_come_first_in_their_order(tmp_path):
+    found = own.look(table(tmp_path, "tone,verbosity,helpfulness", "1,5,2", "5,1,3"))
+    assert found.attributes == ("helpfulness", "verbosity", "tone")
+
+
+def test_a_lone_attribute_is_enough(tmp_path):
+    """It was refused with seven faults a row, whose fix was to add six columns."""
+    path = table(tmp_path, "helpfulness", "0", "4", "3")
+    assert load("ratings", "folder", path=path).groups[0].attributes == ("helpfulness",)
+
+
+def test_attributes_narrow(tmp_path):
+    """A length is no rating, and its scale cannot be told."""
+    path = table(tmp_path, "clarity,tone,length", "1,5,700", "5,1,90")
+    with pytest.raises(DataError, match="if length is no rating"):
+        own.look(path)
+    found = own.look(path, ["clarity"])
+    assert found.attributes == ("clarity",)
+    assert found.ignored["length"] == found.ignored["tone"] == "attributes does not name it"
+    with pytest.raises(DataError, match="no such column of ratings") as info:
+        own.look(path, ["clarty"])
+    assert "clarity, tone, length" in str(info.value)
+
+
+def test_the_default_five_stand_for_all_columns_where_none_of_them_is_there(tmp_path):
+    """A notebook's parameter says five; a file with others is not thereby empty."""
+    path = table(tmp_path, "clarity,tone", "1,5", "5,1")
+    assert own.look(path, ATTRIBUTES).attributes == ("clarity", "tone")
+    path = table(tmp_path, f"{FIVE},turn", "0,1,2,3,4,1", "4,3,2,1,0,2")
+    assert own.look(path, ATTRIBUTES).attributes == ATTRIBUTES
+
+
+def test_a_slip_in_a_column_of_ratings_is_a_fault_of_its_row(tmp_path):
+    """A column that is numbers but for one cell is a rating with a slip, not a column of texts."""
+    path = table(tmp_path, "clarity", "1", "5", "three", "4")
+    with pytest.raises(DataError, match="expected a number from 1 to 5") as info:
+        load("ratings", "folder", path=path)
+    assert info.value.line == 4
+
+
+def test_texts_are_known_in_any_case_and_spacing(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("Prompt, Response, clarity\np,r,1\nq,r,5\n")
+    assert load("ratings", "folder", path=path).groups[1].responses[0].labels == (5,)
+
+
+def test_two_columns_with_one_name_are_refused(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("prompt,response,Helpfulness,helpfulness\np,r,1,2\n")
+    with pytest.raises(DataError, match="have one name"):
+        own.look(path)
+
+
+def test_a_file_without_ratings_says_what_its_columns_hold(tmp_path):
+    path = write(tmp_path / "own.jsonl", [{"prompt": "p", "response": "r", "score": "3"}])
+    with pytest.raises(DataError, match="add a column of numbers") as info:
+        own.look(path)
+    assert 'score: no numbers, such as "3" (str)' in str(info.value)
+
+
+def test_rows_that_cannot_be_read_are_named_before_what_is_not_found_without_them(tmp_path):
+    """A comma too many in each good answer, and the error was about the scale of the bad ones."""
+    path = table(tmp_path, "clarity", "3,more", "2", "3", "5,more")
+    with pytest.raises(DataError, match="2 faults in 2 rows") as info:
+        own.look(path)
+    assert 'put a cell with a comma or a line break in "quotes"' in str(info.value)
+
+
+# Ratings without variation
+
+
+def test_equal_ratings_are_one_error(tmp_path):
+    """Nothing can be learnt from them; forty rows do not need forty faults."""
+    message = refused(tmp_path, "clarity,tone", *["3,2"] * 40)
+    assert "all ratings are equal (clarity 3 and tone 2)" in message
+    assert len(message.splitlines()) == 1
+
+
+def test_an_attribute_without_variation_is_noted_beside_others(tmp_path):
+    found = own.look(table(tmp_path, "clarity,tone", "1,7", "5,7"))
+    assert found.constant == {"tone": 7} and found.scales["clarity"] == Scale(1, 5)
+
+
+def test_the_five_as_always_are_loaded_even_if_they_are_equal(tmp_path):
+    path = write(tmp_path / "own.jsonl", [rated(), rated("q")])
+    assert len(load("ratings", "folder", path=Path(path)).groups) == 2
