@@ -21,12 +21,11 @@ from hs2lib.data.load import own_file
 from hs2lib.data.shapes import PromptFile, read_prompts
 from hs2lib.engine.progress_bar import progress_bar
 from hs2lib.engine.trees import BUDGET
-from hs2lib.evaluate.weights import USUAL
+from hs2lib.evaluate.rewardbench import weighting_of
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.saved import device
 from hs2lib.names import PRECISIONS, one_of
-from hs2lib.paper import head_weights
 from hs2lib.score import accuracy, output
 from hs2lib.score.fit import TOO_LONG, Fitted, fit
 
@@ -231,13 +230,11 @@ def _weights(model: RewardModel, text: str) -> dict[str, float]:
 
     text: as for `hs2lib.paper.head_weights`, or "" for the default. Raises ValueError as that does.
     """
-    if len(model.attributes) == 1 and not text:
-        return {model.attributes[0]: 1.0}
-    if not text:
-        if not set(ATTRIBUTES) <= set(model.attributes):
-            return {}
-        text = USUAL
-    return dict(zip(model.attributes, head_weights(text, model.attributes), strict=True))
+    is_known = len(model.attributes) == 1 or set(ATTRIBUTES) <= set(model.attributes)
+    if not (text or is_known or model.scales):
+        return {}
+    weighting = weighting_of(model.attributes, model.scales, text)
+    return dict(zip(model.attributes, weighting.values.tolist(), strict=True))
 
 
 def _suffixes(model: RewardModel, weights: dict[str, float]) -> tuple[str, ...]:

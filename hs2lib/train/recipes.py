@@ -75,6 +75,11 @@ class OwnRows(Settings):
     path: str = setting(
         "", "file to read in place of the data set's own, or with ratings for data set ratings"
     )
+
+
+class OwnRatings(OwnRows):
+    """A file of the user's own that may hold ratings."""
+
     scale: str = setting(
         "", 'of own ratings, as 1-5 or clarity:1-5,score:0-1, or "" for what the values tell'
     )
@@ -246,7 +251,7 @@ class Aligned(Measured, Trained, Grader, Recipe):
         }
 
 
-class DPO(Begun, OwnRows, Limited, Rows, Aligned):
+class DPO(Begun, OwnRatings, Limited, Rows, Aligned):
     """Notebook 08. Paper: section 4.3."""
 
     reward: str = setting(
@@ -270,7 +275,7 @@ class DPO(Begun, OwnRows, Limited, Rows, Aligned):
     )
 
 
-class RewardModel(OwnRows, Resampled, Limited, Rows, Trained, Recipe):
+class RewardModel(OwnRatings, Resampled, Limited, Rows, Trained, Recipe):
     """Notebook 05. Paper: section 3."""
 
     model_name: str = setting("small", "base: small, tiny, embedded, a folder, or a Hub repository")
@@ -339,7 +344,7 @@ class Supervised(Settings):
     )
 
 
-class SFT(OwnRows, Supervised, Written, Rows, Aligned):
+class SFT(OwnRatings, Supervised, Written, Rows, Aligned):
     """Notebook 07. Paper: section 4.2."""
 
     model_name: str = setting("small", "base: small, embedded, a folder, or a Hub repository")
@@ -414,7 +419,7 @@ class IterativeDPO(Begun, Compared, Written, Aligned):
     )
 
 
-class PPO(Begun, OwnRows, Sampled, Written, Rows, Aligned):
+class PPO(Begun, OwnRatings, Sampled, Written, Rows, Aligned):
     """Notebook 10. Paper: section 4.4."""
 
     n_validate: int = setting(
@@ -460,7 +465,7 @@ class PPO(Begun, OwnRows, Sampled, Written, Rows, Aligned):
     n_best: int = setting(8, "answers to each, of which the best are taken", 2, 100_000)
 
 
-class SteerLM(Begun, Steered, OwnRows, Supervised, Tempered, Limited, Rows, Aligned):
+class SteerLM(Begun, Steered, OwnRatings, Supervised, Tempered, Limited, Rows, Aligned):
     """Notebook 11. Paper: section 4.5."""
 
     steer_by: tuple = setting(names.ATTRIBUTES, "attributes varied one by one")

@@ -153,8 +153,8 @@ def test_kept_ties_count_as_pairs_in_every_loss(name):
     targets = torch.tensor([[0.0], [0.0], [-0.5], [0.5]])
     first, second = tied_pairs(targets, GROUP)
     assert (first.tolist(), second.tolist()) == ([0], [1])
-    kept = named(name, "keep")
-    without = named(name, "leave out")
+    kept = named(name, ties="keep")
+    without = named(name, ties="leave out")
     of_tie = -(log_sigma(1) + log_sigma(-1)) / 2
     expected = without.total(OUTPUTS, targets, GROUP).item() + of_tie
     assert kept.total(OUTPUTS, targets, GROUP).item() == pytest.approx(expected, rel=1e-6)
@@ -190,7 +190,7 @@ def test_training_on_kept_ties_pulls_their_rewards_together(tmp_path):
         return scores.view(-1, 2).diff(dim=1).abs().mean().item()
 
     before = apart()
-    fit(model, pairs, (), named("bradley-terry-margin", "keep"), recipe(steps=40), tmp_path)
+    fit(model, pairs, (), named("bradley-terry-margin", ties="keep"), recipe(steps=40), tmp_path)
     assert apart() < before / 4
 
 
