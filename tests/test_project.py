@@ -284,6 +284,13 @@ def test_notebook_is_stripped_and_has_no_magics(notebook):
         ast.parse(cell.source)
 
 
+def test_no_text_of_a_notebook_says_what_a_method_was_shown_to_do(notebook):
+    """Runs say that, each of itself: the first line of 09 said "not shown to work" whatever came out."""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            assert not re.search(r"\bshown to (work|help|harm)\b", cell.source), cell.id
+
+
 def test_notebook_begins_with_its_title_has_a_box_and_ends_with_finish(notebook):
     """The box stands where it is out of a reader's way: on the first screen, or in an appendix."""
     first = notebook.cells[0]

@@ -176,6 +176,45 @@ def toy_sentence(descents: pd.DataFrame) -> str:
     )
 
 
+def derivation(errors: pd.DataFrame, descents: pd.DataFrame) -> list[str]:
+    """Whether the toy of this run shows what section 4.5 derives, a sentence each.
+
+    Paper: section 4.5, equations 8 and 11; silent on the bias.
+
+    errors: as `hs2lib.align.steerlm2.errors`. descents: as `hs2lib.align.steerlm2.descents`.
+    """
+    without, with_baseline = steerlm2.ESTIMATORS
+    bias = errors.pivot(index="n", columns="estimator", values="bias")
+    variance = errors.pivot(index="n", columns="estimator", values="variance")
+    fewest = bias.index[0]
+    most = bias.index[-1]
+    falls = bool((bias.loc[most] < bias.loc[fewest]).all())
+    n_lower = int((variance[with_baseline] < variance[without]).sum())
+    last = descents.iloc[-1]
+    nearer = bool(last["equation 11, n = 10"] < last["equation 8, n = 10"])
+    holds = falls and nearer and n_lower == len(variance)
+    verdict = "holds" if holds else "**does not hold in all**"
+    change = "falls" if falls else "**does not fall**"
+    end = "nearer to" if nearer else "**no nearer to**"
+    lines = [
+        f"In the toy of this run the derivation {verdict}. From n = {fewest} to n = {most} the "
+        f"bias of (11) {change}, from {bias.loc[fewest, with_baseline]:.3f} to "
+        f"{bias.loc[most, with_baseline]:.3f} of the gradient. (11) varies less than (8) at "
+        f"{n_lower} of {len(variance)} sizes. Descent on (11) ends {end} the optimum."
+    ]
+    rows = errors[errors.n == 10]
+    if len(rows):
+        clear = bool((rows.bias > 2 * rows.noise).all())
+        shown = "biased" if clear else "not shown to be biased"
+        of_each = rows.set_index("estimator").bias
+        lines.append(
+            f"At n = 10, the paper's number of samples, the estimate is {shown}: by "
+            f"{of_each[with_baseline]:.3f} of the gradient with the baseline and by "
+            f"{of_each[without]:.3f} without. The paper does not mention a bias."
+        )
+    return lines
+
+
 def variance_sentence(variances: pd.DataFrame) -> str:
     """What the baseline buys on the policy. variances: as `steerlm2.real_variances`."""
     ratio = variances.ratio

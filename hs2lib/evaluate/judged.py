@@ -13,18 +13,18 @@ silent.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from hs2lib.align.iterative_dpo import SampledPairs
-from hs2lib.corpus.generate import is_generated, task_of
+from hs2lib.corpus.generate import is_generated, prompt_of, task_of
 from hs2lib.corpus.grade import grade, true_goodness
 from hs2lib.evaluate import questions
 from hs2lib.evaluate.comparison import Comparison
-from hs2lib.evaluate.response_rows import TRUTH
-from hs2lib.group import Group
+from hs2lib.evaluate.response_rows import SCORE, TEXT, TRUTH
+from hs2lib.group import Group, Response
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.paper import head_weights
@@ -94,13 +94,53 @@ def judge(
     return Judged(name, list(groups), scores.astype(np.float64), truth)
 
 
-def of_policy(name: str, policy: Policy, compared: Comparison) -> Judged | None:
-    """Answers of a policy to the held-out prompts, at least two to each; None of real prompts."""
+def of_policy(
+    name: str, policy: Policy, compared: Comparison, *, measured: str = ""
+) -> Judged | None:
+    """Answers of a policy to the held-out prompts, at least two to each; None of real prompts.
+
+    Args:
+        name: what the answers are.
+        policy: whose.
+        compared: has the prompts and the reward model.
+        measured: the policy's name among the rows of the comparison. Where these have two answers
+            or more to each prompt, they are taken as they are, and no model is run.
+    """
     if not compared.truth_known:
         return None
+    rows = _measured(compared, measured)
+    if rows is not None:
+        return _of_rows(name, rows)
     n = max(2, compared.setup.recipe.n_eval_samples)
     answered = compared.answers(policy, n=n)
     return judge(name, answered, compared.reward_model, compared.setup)
+
+
+def _measured(compared: Comparison, policy: str) -> pd.DataFrame | None:
+    """The rows of a policy, in the order of the prompts; None without two to each, and texts."""
+    frames = [frame[frame.policy == policy] for frame in compared.frames]
+    rows = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    if rows.empty or not {TEXT, TRUTH, SCORE} <= set(rows):
+        return None
+    rows = rows.drop_duplicates("response", keep="last").dropna(subset=[TEXT, TRUTH, SCORE])
+    numbers = rows.prompt.value_counts()
+    wanted = [prompt.id for prompt in compared.prompts]
+    if set(numbers.index) != set(wanted) or numbers.nunique() > 1 or numbers.iloc[0] < 2:
+        return None
+    place = {prompt: number for number, prompt in enumerate(wanted)}
+    return rows.sort_values("prompt", key=lambda ids: ids.map(place), kind="stable")
+
+
+def _of_rows(name: str, rows: pd.DataFrame) -> Judged:
+    """Answers as their rows have them, as many to each prompt."""
+    groups = []
+    for prompt, part in rows.groupby("prompt", sort=False):
+        texts = zip(part.response, part[TEXT], strict=True)
+        responses = tuple([Response(response, text) for response, text in texts])
+        groups.append(replace(prompt_of(prompt), responses=responses))
+    shape = (len(groups), -1)
+    scores = rows[SCORE].to_numpy(np.float64).reshape(shape)
+    return Judged(name, groups, scores, rows[TRUTH].to_numpy(np.float64).reshape(shape))
 
 
 def of_round(name: str, sampled: SampledPairs) -> Judged | None:

@@ -1,16 +1,23 @@
 """What a judge reads of answers: R, pairs and places by hand, and nothing of real prompts."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hs2lib.align.iterative_dpo import SampledPairs
 from hs2lib.corpus import generate
 from hs2lib.corpus.grade import COSTS, true_goodness
 from hs2lib.evaluate import judged
+from hs2lib.evaluate.comparison import Comparison
 from hs2lib.evaluate.judged import BY_JUDGE, BY_TRUTH, Judged
 from hs2lib.group import Group, Response, Turn
+from hs2lib.models.policy import load_policy
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.run.setup import Setup
+from hs2lib.train.recipes import PPO
 
 RESAMPLED = {"n_boot": 200, "seed": 0}
 
@@ -112,3 +119,55 @@ def test_one_answer_to_a_prompt_is_refused(faulty):
     single = [replace(faulty[0], responses=faulty[0].responses[:1])]
     with pytest.raises(ValueError, match="two or more answers"):
         judged.judge("own", single, None, None)
+
+
+def measured(n: int, **changes) -> SimpleNamespace:
+    """A comparison with two policies' rows on three prompts, the second prompt first; n answers to each."""
+    prompts = list(generate.groups(3, seed=1, split="validation"))
+    rows = []
+    for policy in ("SFT", "PPO"):
+        for number in (1, 0, 2):
+            for k in range(n):
+                row = {"policy": policy, "prompt": prompts[number].id}
+                row |= {"response": f"{prompts[number].id}/{k}", "text": f"{policy} {number} {k}"}
+                score = 10.0 * number - k if policy == "PPO" else 0.0
+                rows.append(row | {"truth": float(number + k), "reward model's score": score})
+    frame = pd.DataFrame(rows).assign(**changes)
+    return SimpleNamespace(truth_known=True, frames=[frame], prompts=prompts)
+
+
+def test_what_was_measured_is_judged_as_it_is():
+    """By hand: prompt 1 has truth 1, 2, 3 and PPO's scores 10, 9, 8; the prompts come in their own order."""
+    one = judged.of_policy("PPO's answers", None, measured(3), measured="PPO")
+    assert one.truth.tolist() == [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
+    assert one.scores.tolist() == [[0, -1, -2], [10, 9, 8], [20, 19, 18]]
+    assert one.agreement == pytest.approx(-1)
+    assert [answer.text for answer in one.groups[1].responses] == ["PPO 1 0", "PPO 1 1", "PPO 1 2"]
+    assert [group.prompt for group in one.groups] == [group.prompt for group in measured(3).prompts]
+
+
+@pytest.mark.parametrize(
+    "compared",
+    [measured(1), measured(2, policy="DPO"), measured(2, text=None), SimpleNamespace(frames=[])],
+    ids=["one answer", "not measured", "rows without texts", "no rows"],
+)
+def test_what_was_not_measured_twice_is_sampled(compared):
+    """Smoke measures one answer to each prompt, and one has no order."""
+    assert judged._measured(compared, "PPO") is None
+
+
+@pytest.mark.slow
+def test_measured_rows_and_sampled_answers_are_judged_alike(tmp_path):
+    """The same seed gives the same answers, so that the row's numbers are those of a second look."""
+    recipe = PPO(n_eval_prompts=6, n_eval_samples=2, eval_tokens=12)
+    setup = Setup("10_ppo", "smoke", {}, recipe, place=tmp_path)
+    policy = load_policy("small")
+    compared = Comparison.begin(setup, RewardModel.new("tiny").eval(), policy, earlier=False)
+    compared.evaluate(policy, "SFT")
+    read = judged.of_policy("SFT's answers", policy, compared, measured="SFT")
+    again = judged.of_policy("SFT's answers", policy, compared)
+    assert [group.prompt for group in read.groups] == [group.prompt for group in again.groups]
+    for one, other in zip(read.groups, again.groups, strict=True):
+        assert [answer.text for answer in one.responses] == [x.text for x in other.responses]
+    np.testing.assert_allclose(read.truth, again.truth)
+    np.testing.assert_allclose(read.scores, again.scores, rtol=1e-5)
