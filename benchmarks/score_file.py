@@ -83,9 +83,9 @@ def texts(file: Path, tokenizer) -> list[str]:
 def by_pipeline(file: Path, pipe, order: np.ndarray) -> np.ndarray:
     """Scores [2 pairs] by transformers' pipeline, conversations in this order."""
     every = texts(file, pipe.tokenizer)
-    found = pipe([every[i] for i in order], batch_size=BATCH, function_to_apply="none")
+    results = pipe([every[i] for i in order], batch_size=BATCH, function_to_apply="none")
     scores = np.empty(len(every))
-    scores[order] = [one["score"] for one in found]
+    scores[order] = [one["score"] for one in results]
     return scores
 
 

@@ -254,15 +254,15 @@ def test_answers_keep_their_signs_colours_and_struck_items():
     assert [value for _, name, value in page.attributes if name == "style"] == []
 
 
-def test_a_picture_of_a_notebook_is_told_in_the_words_of_its_caption():
+def test_a_picture_of_a_notebook_has_the_words_of_its_caption():
     """Every picture was "Figure; its caption follows.". Copies of before have no words of their own."""
 
     def picture(**metadata):
         return new_output("display_data", {"image/png": "aGk="}, metadata=metadata)
 
     caption = new_output("display_data", {"text/markdown": '*A "curve" &lt;b&gt;.*\n'})
-    told = picture(**{"image/png": {"alt": "Told <b>."}})
-    first = new_code_cell("", outputs=[picture(), caption, told, caption, picture()])
+    described = picture(**{"image/png": {"alt": "Told <b>."}})
+    first = new_code_cell("", outputs=[picture(), caption, described, caption, picture()])
     page = notebook_page(first, new_code_cell("", outputs=[picture()]))
     alts = [value for tag, name, value in page.attributes if tag == "img" and name == "alt"]
     assert alts == ['A "curve" <b>.', "Told <b>.", *["A figure without a caption."] * 2]

@@ -57,10 +57,10 @@ def read(beside: SideBySide) -> pd.DataFrame:
     answers[GAP] = answers[SCORE] - answers[TRUTH]
     tasks = {prompt: generate.task_of(prompt) for prompt in answers.prompt.unique()}
     answers[FAMILY] = [tasks[prompt].family for prompt in answers.prompt]
-    found = []
+    faults = []
     for prompt, text in zip(answers.prompt, answers[TEXT], strict=True):
-        found.append(_faults(tasks[prompt], text))
-    answers[FAULT] = pd.Series(found, index=answers.index, dtype=object)
+        faults.append(_faults(tasks[prompt], text))
+    answers[FAULT] = pd.Series(faults, index=answers.index, dtype=object)
     return answers.reset_index(drop=True)
 
 
@@ -166,10 +166,10 @@ def _prompt(id: str) -> Group:
 
 def _shown(row: Mapping) -> Answer:
     """An answer to show, with its gap and its faults beside its name. row: of `read`, as a dict."""
-    found = ", ".join(row[FAULT]) or NONE
+    faults = ", ".join(row[FAULT]) or NONE
     if np.isnan(row[GAP]):
-        return Answer(row["policy"], row[TEXT], found)
-    return Answer(row["policy"], row[TEXT], f"{GAP} {row[GAP]:+.2f}, {found}", row[SCORE])
+        return Answer(row["policy"], row[TEXT], faults)
+    return Answer(row["policy"], row[TEXT], f"{GAP} {row[GAP]:+.2f}, {faults}", row[SCORE])
 
 
 def box(
@@ -194,13 +194,13 @@ def box(
     place = ipywidgets.IntSlider(0, 0, 0, description="answer", continuous_update=False)
     count = ipywidgets.HTML()
     view = ipywidgets.HTML()
-    found: list[str] = []  # responses that fit, in their order
+    fitting: list[str] = []  # responses that fit, in their order
 
     def show(_: object = None) -> None:
-        if not found:
+        if not fitting:
             view.value = "<p>No such answer.</p>"
             return
-        response = found[place.value]
+        response = fitting[place.value]
         prompt = row_of[policy.value, response]["prompt"]
         shown = []
         for name in dict.fromkeys((policy.value, other.value)):
@@ -212,10 +212,10 @@ def box(
         rows = chosen(
             answers, policy.value, family=family.value, fault=fault.value, order=order.value
         )
-        found[:] = rows.response
-        count.value = f"{len(found)} of {(answers.policy == policy.value).sum()} answers"
+        fitting[:] = rows.response
+        count.value = f"{len(fitting)} of {(answers.policy == policy.value).sum()} answers"
         place.unobserve(show, "value")  # the view is drawn once
-        place.max = max(len(found) - 1, 0)
+        place.max = max(len(fitting) - 1, 0)
         place.value = 0
         place.observe(show, "value")
         show()

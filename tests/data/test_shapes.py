@@ -184,7 +184,7 @@ def test_two_shapes_in_a_file_are_one_error(tmp_path, second, words):
         assert f"mine.jsonl, line 2: {words}. Fix: keep one shape in a file" in str(error.value)
 
 
-def test_a_fault_that_all_rows_have_is_said_once(tmp_path):
+def test_a_fault_that_all_rows_have_stands_once(tmp_path):
     """Of 40 rows without a known column there were 40 faults, twenty of them shown."""
     with pytest.raises(DataError) as error:
         read(tmp_path, *[{"prompt": "p", "reply": str(i)} for i in range(40)])
@@ -290,7 +290,7 @@ def test_of_columns_that_are_joined_one_may_be_empty_and_none_may_be_missing(tmp
         read(tmp_path, *rows, columns=Columns(("ctxt", "q")))
 
 
-def test_the_first_column_may_be_said_to_hold_the_better_ones(tmp_path):
+def test_the_first_column_may_be_declared_to_hold_the_better_ones(tmp_path):
     row = {"prompt": "p", "good": "a", "bad": "b", "worse": "c"}
     columns = Columns(response=("good", "bad", "worse"), verdict="first")
     file = read(tmp_path, row, columns=columns)
@@ -304,7 +304,7 @@ def test_the_first_column_may_be_said_to_hold_the_better_ones(tmp_path):
     ("separator", "note"),
     [(",", ""), (";", "cells separated by semicolons"), ("\t", "cells separated by tabs")],
 )
-def test_what_separates_cells_is_seen_in_the_header_and_said(tmp_path, separator, note):
+def test_what_separates_cells_is_seen_in_the_header_and_named(tmp_path, separator, note):
     """Excel writes semicolons where a comma is the decimal point; the advice was to quote commas."""
     path = tmp_path / "mine.csv"
     lines = [("prompt", "response", "n;o,t"), ("a, b; c\td", "e", "1,5")]

@@ -132,7 +132,7 @@ def test_without_prompts_one_types(setup, policies):
     assert "What is gold?" in view.value and "truth <b>" not in view.value
 
 
-def test_what_cannot_be_answered_is_said_in_its_place(setup, policies):
+def test_what_cannot_be_answered_stands_in_its_place(setup, policies):
     """A policy whose folder is gone, a text that is too long: an error in a callback is seen by nobody."""
     places = {"<gone>": "no/such/folder"} | policies
     policy, _, _, text, again, view = parts(places, setup)

@@ -70,8 +70,8 @@ def test_without_a_reward_model_answers_are_browsed_in_the_order_of_the_prompts(
     answers = browse_box.read(beside(rows=rows))
     assert answers[browse_box.GAP].isna().all()
     for order in browse_box.ORDERS:
-        found = browse_box.chosen(answers, "PPO", order=order)
-        assert found.prompt.tolist() == [group.id for group in GROUPS]
+        rows = browse_box.chosen(answers, "PPO", order=order)
+        assert rows.prompt.tolist() == [group.id for group in GROUPS]
     assert browse_box.preset_table(answers).empty
     *_, view = browse_box.box(answers, draw=show.columns_html).children
     assert "reward model" not in view.value and JARGON in view.value
@@ -82,8 +82,8 @@ def test_without_a_reward_model_answers_are_browsed_in_the_order_of_the_prompts(
 )
 def test_the_order_is_that_of_the_gap(answers, order, places):
     """PPO's gaps are 1, 4, 3, 0."""
-    found = browse_box.chosen(answers, "PPO", order=order)
-    assert found.prompt.tolist() == [GROUPS[place].id for place in places]
+    rows = browse_box.chosen(answers, "PPO", order=order)
+    assert rows.prompt.tolist() == [GROUPS[place].id for place in places]
 
 
 def test_family_and_fault_choose(answers):

@@ -57,8 +57,8 @@ moved(view, sets(family, family.options[1]), "the family")
 moved(view, sets(policy, "SFT"), "the policy")
 moved(view, sets(other, "PPO"), "the second policy")
 family.value = browse_box.ANY
-found = [fault for names in answers.faults for fault in names]
-moved(view, sets(fault, found[-1]), "the fault")
+named_faults = [fault for names in answers.faults for fault in names]
+moved(view, sets(fault, named_faults[-1]), "the fault")
 assert count.value.endswith("40 answers")
 print("browsed")
 
@@ -70,7 +70,7 @@ last = groups[499].responses[1].text
 moved(view, sets(text, last), "a text that the last group of the round holds")
 assert groups[499].id in view.value
 moved(view, sets(text, "no <group> holds this"), "a text that is nowhere")
-print("found")
+print("faulty")
 
 # 11: steer.
 recipe = SteerLM(steer_tokens=24)

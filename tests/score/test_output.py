@@ -134,7 +134,7 @@ def test_a_score_has_the_digits_of_a_float32(tmp_path):
         ("folder.csv", "it is a folder"),
     ],
 )
-def test_where_scores_cannot_be_written_is_said_before_anything_is_read(tmp_path, out, words):
+def test_where_scores_cannot_be_written_is_an_error_before_anything_is_read(tmp_path, out, words):
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(DataError) as error:
         output.check(tmp_path / out, tmp_path / "mine.jsonl")
