@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import nbformat
 import pandas as pd
@@ -28,6 +27,8 @@ from hs2lib.run.parameters import specification
 from hs2lib.score import __main__ as score_command
 
 CHECKOUT = root()
+# Pages of which every block is followed.
+FOLLOWED = (*sorted(path.name for path in CHECKOUT.glob("docs/add-*.md")), "score-a-file.md")
 BLOCK = re.compile(r"^```(\w+)(?: +(.+?))?\n(.*?)^```$", re.M | re.S)
 
 
@@ -113,8 +114,7 @@ def test_add_a_data_set(checkout):
 
 def test_every_block_of_the_pages_is_followed():
     """A block that the test does not know how to follow would not be tested."""
-    followed = [*Path(CHECKOUT / "docs").glob("add-*.md"), CHECKOUT / "docs" / "score-a-file.md"]
-    for page in followed:
+    for page in [CHECKOUT / "docs" / name for name in FOLLOWED]:
         fences = re.findall(r"^```", page.read_text(), re.M)
         assert len(blocks(page.name)) * 2 == len(fences), page.name
         assert os.access(page, os.R_OK) and len(page.read_text().split()) < 1500, (
@@ -185,7 +185,7 @@ def test_the_guide_leads_to_every_page():
     assert missing == []
 
 
-# Commands that README and the pages name. Those of add-*.md are run, by the tests below.
+# Commands that README and the pages name. Those of FOLLOWED are run, by the tests below.
 
 # Programs of others, whose options we do not check; a file that is named must be there.
 OTHERS = {
@@ -205,7 +205,7 @@ NOT_RUN = {"--list", "--verify", "--compare", "--strict", "--parameters", "--exe
 def commands():
     """(page, words) of every command: the lines of its blocks of sh, and commands in its text."""
     for page in (CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *CHECKOUT.glob("docs/*.md")):
-        if page.name.startswith("add-"):
+        if page.name in FOLLOWED:
             continue
         text = page.read_text()
         lines = [
