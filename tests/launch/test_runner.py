@@ -183,11 +183,11 @@ def test_links_of_an_executed_copy_lead_to_other_copies(suite):
 def test_each_link_of_a_notebook_leads_on_from_its_copy_too(name):
     """Also from a published one, which lies a folder deeper still: so notebooks link to one another alone."""
     notebook = nbformat.read(paths.notebook(name), 4)
-    said = []  # Markdown that the code cells show
+    outputs = []  # Markdown that the code cells show
     for cell in notebook.cells:
         if cell.cell_type == "code" and links(cell.source):
-            said.append(new_output("display_data", {"text/markdown": cell.source}))
-    notebook.cells.append(new_code_cell("", outputs=said))
+            outputs.append(new_output("display_data", {"text/markdown": cell.source}))
+    notebook.cells.append(new_code_cell("", outputs=outputs))
     before = [link for text in texts(notebook) for link in links(text)]
     assert before, "each leads to another"
     for link in before:
