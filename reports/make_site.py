@@ -198,7 +198,8 @@ def published_row(tier: str, folder: Path) -> dict:
     A published report is of the commit that its manifest names, for good.
     """
     run = completed(tier, folder.name, folder)
-    shown = {"tier": tier, "notebook": folder.name, "run": run, "place": f"published-{tier}/{folder.name}/"}
+    shown = {"tier": tier, "notebook": folder.name, "named": "@" in folder.name, "run": run}
+    shown["place"] = f"published-{tier}/{folder.name}/"
     if run is None:
         return shown | {"state": "incomplete: no manifest"}
     altered = run.altered
@@ -211,8 +212,9 @@ def row(tier: str, notebook: str, folder: Path, known: dict[str, graph.State] | 
     """One row of the index of the user's own runs: tier, notebook, what its report says of its
     `state` in words.
 
-    `run` is None when it is incomplete; `altered` are files that are not as it left them; `place`
-    is the folder of its pages in the site. known: what `graph.state` has said of this tier so far.
+    `named` says whether it is a named run; `run` is None when it is incomplete; `altered` are files
+    that are not as it left them; `place` is the folder of its pages in the site. known: what
+    `graph.state` has said of this tier so far.
     """
     run = completed(tier, notebook, folder)
     if run is None:
@@ -226,7 +228,8 @@ def row(tier: str, notebook: str, folder: Path, known: dict[str, graph.State] | 
             state = words[judged.kind]
         except Exception as error:  # its notebook is gone, say, or a manifest holds something else
             state = f"stale: not judged, {public(str(error))}"
-    shown = {"tier": tier, "notebook": notebook, "state": state, "run": run, "place": f"{tier}/{notebook}/"}
+    shown = {"tier": tier, "notebook": notebook, "named": "@" in notebook, "state": state, "run": run}
+    shown["place"] = f"{tier}/{notebook}/"
     return shown | {"altered": run.altered if run else []}
 
 

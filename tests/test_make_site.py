@@ -8,13 +8,16 @@ import sys
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
+import browser
 import nbformat
+import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
 
 from hs2lib.corpus import generate, marks
 from hs2lib.paths import root, sha256, write
-from hs2lib.report import show
+from hs2lib.report import claims, show
 from hs2lib.report.answers import Answer
 from hs2lib.run import graph
 
@@ -26,6 +29,7 @@ NAME = "01_first"
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
+PICTURE = base64.b64encode(PIXEL).decode()
 HOSTILE = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -93,7 +97,7 @@ def executed(texts=(), source="Text with $x^2$."):
             "print('<b>')", id="code", outputs=[*outputs, new_output("display_data", widget)]
         ),
         new_code_cell(
-            "a = 1", id="png", outputs=[new_output("display_data", {"image/png": "aGk="})]
+            "a = 1", id="png", outputs=[new_output("display_data", {"image/png": PICTURE})]
         ),
     ]
     return new_notebook(cells=cells, metadata={"widgets": {"x": "<script>"}})
@@ -254,7 +258,7 @@ def test_answers_keep_their_signs_colours_and_struck_items():
     assert [value for _, name, value in page.attributes if name == "style"] == []
 
 
-def test_a_picture_of_a_notebook_has_the_words_of_its_caption():
+def test_the_words_of_a_picture_of_a_notebook_are_its_caption():
     """Every picture was "Figure; its caption follows.". Copies of before have no words of their own."""
 
     def picture(**metadata):
@@ -432,6 +436,17 @@ def test_published_reports_and_yours_stand_apart_and_beside_each_other(suite):
     )
 
 
+def test_named_runs_are_folded_below_the_notebooks_own(suite):
+    """Forty-nine rows of seeds stood between a reader and what the table is for."""
+    where = finish(suite, root="reports/published")
+    shutil.copytree(where, where.with_name(f"{NAME}@seed-1"))
+    site.build()
+    index = (suite / "reports/site/index.html").read_text()
+    own, _, folded = index.partition("<details>")
+    assert f">{NAME}</a>" in own and "@seed-1" not in own
+    assert "1 named runs" in folded and f">{NAME}@seed-1</a>" in folded.partition("</details>")[0]
+
+
 def test_a_manifest_cannot_reach_outside_its_folder(suite):
     (suite / "secret.csv").write_text("a\nkept\n")
     finish(
@@ -563,3 +578,65 @@ def test_help_says_what_it_does(capsys):
     with pytest.raises(SystemExit):
         site.main(["--help"])
     assert "static site" in capsys.readouterr().out
+
+
+WIDTHS = (390, 768, 1400)  # of a phone, a tablet and a wide screen, pixels
+
+
+def filled(suite):
+    """The site of a run and of a published one, with all that is wider than a phone; its pages by name."""
+    long_word, many_columns = "a_name_without_an_end" * 8, [f"column {n}" for n in range(30)]
+    wide = pd.DataFrame([dict.fromkeys(many_columns, 1.5)])
+    group = next(generate.groups(1, seed=4, split="train"))
+    where = finish(suite, caption=f"A caption of {long_word}.", cells=(long_word, "1"))
+    source = "| " + " | ".join(many_columns) + " |\n" + "|---" * len(many_columns) + "|"
+    copy = executed([wide.to_html(), show.answers_html(group, show.rated(group)), long_word])
+    for text in (f"{source}\n\n", f"$${'x + ' * 60}y$$", f"`{long_word}` {long_word}"):
+        copy.cells.append(new_markdown_cell(text))
+    picture = new_output("display_data", {"image/png": PICTURE})
+    copy.cells = [cell for cell in copy.cells if cell.id != "png"]
+    copy.cells.append(new_code_cell(f"{long_word} = '{long_word}'", outputs=[picture]))
+    nbformat.write(copy, where / f"{NAME}.ipynb")
+    Image.new("RGB", (2000, 300)).save(where / "curve.png")
+    (suite / "reports/LOG.md").write_text(f"# Negative results\n\n{source}\n\n    {long_word}\n")
+    finish(suite, root="reports/published", cells=("2", "y"))
+    site.build()
+    folder = suite / "reports/site"
+    table = claims.ledger(["demo"], suite / "reports")
+    table = pd.concat([table.assign(tier=tier) for tier in graph.TIERS], ignore_index=True)
+    write(folder / "claims.html", claims.page(table))
+    return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*.html"))}
+
+
+@browser.needed
+@pytest.mark.slow
+def test_in_a_browser_no_page_scrolls_sideways_or_has_an_error_and_every_picture_has_words(suite):
+    pages = filled(suite)
+    assert {"index.html", "log.html", "claims.html", f"demo/{NAME}/notebook.html"} <= set(pages)
+    faults = {}
+    with browser.Browser() as opened:
+        for name, page in pages.items():
+            for width in WIDTHS:
+                opened.open(page, width)
+                faults[name, width] = opened.faults()
+    assert {place: wrong for place, wrong in faults.items() if wrong} == {}
+
+
+@browser.needed
+@pytest.mark.slow
+def test_what_the_browser_calls_a_fault(tmp_path):
+    """The check itself: each fault is one, and a page without any has none."""
+    page = tmp_path / "page.html"
+    with browser.Browser() as opened:
+        for body, words in (
+            ("<p>fine</p>", None),
+            ("<div style='width:500px'>wide</div>", "px wide on 390"),
+            (f"<img src='data:image/png;base64,{PICTURE}'>", "alt text"),
+            ("<img alt='a' src='none.png'>", "do not load"),
+            ("<script>console.error('a')</script>", "console"),
+            ("<script>nothing.here</script>", "console"),
+        ):
+            page.write_text(f"<!doctype html><body style='margin:0'><main>{body}</main>")
+            opened.open(page, 390)
+            wrong = " ".join(opened.faults())
+            assert words in wrong if words else wrong == "", body
