@@ -322,17 +322,17 @@ def test_from_forty_lines_of_csv_to_scores(tmp_path, monkeypatch):
     forty_lines(tmp_path / "my.csv")
     section = README.read_text().partition("## Your own ratings\n")[2].partition("\n## ")[0]
     blocks_of_section = [text for language, _, text in BLOCK.findall(section) if language == "sh"]
-    said = ""
+    printed = ""
     for line in blocks_of_section[0].splitlines():
         words = shlex.split(line, comments=True)
         if words[-1] == "path=my.csv":
             words += ["-p", "model_name=tiny"]
         done = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True)
         assert done.returncode == 0, (line, done.stderr[-3000:])
-        said += done.stdout + done.stderr
-    assert "attributes: clarity and tone (whole numbers on a scale from 1 to 5)" in said
-    assert "This reward model, " in said and "transformers classifier" in said
-    assert said.splitlines()[-2].startswith("clarity: ") and said.splitlines()[-1].startswith(
+        printed += done.stdout + done.stderr
+    assert "attributes: clarity and tone (whole numbers on a scale from 1 to 5)" in printed
+    assert "This reward model, " in printed and "transformers classifier" in printed
+    assert printed.splitlines()[-2].startswith("clarity: ") and printed.splitlines()[-1].startswith(
         "tone: "
     )
     accuracy = pd.read_csv(tmp_path / "reports/smoke/06_rewardbench_evaluation@mine/accuracy.csv")

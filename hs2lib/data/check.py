@@ -94,15 +94,15 @@ class Examined(Faults):
 
 def _ratings(path: Path, faults: Examined, **options: object) -> list[str]:
     """What own ratings are and allow; options: as for `hs2lib.data.own.look`."""
-    found = own.look(path, **options)
+    own_columns = own.look(path, **options)
     responses: dict[str, set[str]] = {}  # digests by group
     annotators: set[str | None] = set()
-    ratings: dict[str, set[float]] = {name: set() for name in found.attributes}
-    for name, row in rated.own_rows(path, faults, "ratings", found):
+    ratings: dict[str, set[float]] = {name: set() for name in own_columns.attributes}
+    for name, row in rated.own_rows(path, faults, "ratings", own_columns):
         responses.setdefault(name, set()).add(content_key(row.response))
         annotators.add(row.annotator)
         is_rated = False
-        for attribute, value in zip(found.attributes, row.values, strict=True):
+        for attribute, value in zip(own_columns.attributes, row.values, strict=True):
             if not math.isnan(value):
                 is_rated = True
                 if len(ratings[attribute]) < 2:
@@ -114,7 +114,7 @@ def _ratings(path: Path, faults: Examined, **options: object) -> list[str]:
     sentences = [
         f"{n_responses:,} responses to {len(responses):,} prompts, {several:,} with two or more"
     ]
-    sentences += found.in_words()
+    sentences += own_columns.in_words()
     for name, seen in ratings.items():
         if not seen:
             sentences.append(f"{name}: not rated; 05 leaves it out")

@@ -65,13 +65,13 @@ def pairs(path: Path, weights: Mapping[str, float]) -> Benchmark:
         DataError: no held-out prompt has two responses of which one is better.
     """
     groups, source = read(path)
-    found = []
+    all_pairs = []
     for group in groups:
         if group.preference is not None:
-            found += _preferred(group)
+            all_pairs += _preferred(group)
         else:
-            found += _rated(group, weights)
-    if not found:
+            all_pairs += _rated(group, weights)
+    if not all_pairs:
         raise DataError(
             path,
             None,
@@ -81,7 +81,7 @@ def pairs(path: Path, weights: Mapping[str, float]) -> Benchmark:
         )
     title = f"held-out rows of {source}"
     read_files = paths.digests_by_place(path)
-    return Benchmark(tuple(found), "own", title, read=read_files)
+    return Benchmark(tuple(all_pairs), "own", title, read=read_files)
 
 
 def _preferred(group: Group) -> list[Group]:
@@ -103,13 +103,13 @@ def _rated(group: Group, weights: Mapping[str, float]) -> list[Group]:
         if response.labels:
             total = np.array(response.labels)[columns] @ by_column
             rated.append((round(float(total), 9), response))  # equal sums differ in their last bit
-    found = []
+    all_pairs = []
     for (total, response), (other_total, other) in combinations(rated, 2):
         if total > other_total:
-            found.append(_pair(group, response, other, len(found)))
+            all_pairs.append(_pair(group, response, other, len(all_pairs)))
         elif total < other_total:
-            found.append(_pair(group, other, response, len(found)))
-    return found
+            all_pairs.append(_pair(group, other, response, len(all_pairs)))
+    return all_pairs
 
 
 def _pair(group: Group, chosen: Response, rejected: Response, number: int) -> Group:

@@ -1,8 +1,8 @@
 """A file of one's own ratings: which columns are attributes, and on what scale they are.
 
-    found = own.look(path)                     # one pass over the file, before rows are checked
-    found.attributes, found.scales["clarity"]  # ("clarity", "tone"), Scale(1, 5)
-    found.in_words()                           # what was found, in sentences
+    columns = own.look(path)                     # one pass over the file, before rows are checked
+    columns.attributes, columns.scales["clarity"]  # ("clarity", "tone"), Scale(1, 5)
+    columns.in_words()                           # what was found, in sentences
 
 A column of numbers beside prompt and response is an attribute, whatever its name. Its scale is told
 from its values where these reach both ends of a scale that is in use: 1 and 5, 0 and 4, 0 and 100.
@@ -325,14 +325,14 @@ def look(path: Path, attributes: Sequence[str] = (), scale: str = "") -> OwnColu
     if not n_rows:  # every row has a fault, and the check of the rows says which
         return OwnColumns(path, ATTRIBUTES, dict.fromkeys(ATTRIBUTES, HELPSTEER), column_of, 0)
     try:
-        return _found(path, columns, column_of, n_rows, attributes, scale)
+        return _own_columns(path, columns, column_of, n_rows, attributes, scale)
     except DataError:
         if faults.faults:  # what could not be read may be what is missing
             raise faults.error("Its attributes and scale are looked for in sound rows.") from None
         raise
 
 
-def _found(
+def _own_columns(
     path: Path,
     columns: Mapping[str, Column],
     column_of: Mapping[str, str],
@@ -531,10 +531,10 @@ def _scales(
         five = {name: unnamed.pop(name) for name in ATTRIBUTES}
         scale, note = _scale_of_five(five)
         named |= dict.fromkeys(ATTRIBUTES, scale)
-        told, notes = _told_scales(path, unnamed)
-        return {name: (named | told)[name] for name in ratings}, [*note, *notes]
-    told, notes = _told_scales(path, unnamed)
-    return {name: (named | told)[name] for name in ratings}, notes
+        by_values, notes = _scales_by_values(path, unnamed)
+        return {name: (named | by_values)[name] for name in ratings}, [*note, *notes]
+    by_values, notes = _scales_by_values(path, unnamed)
+    return {name: (named | by_values)[name] for name in ratings}, notes
 
 
 # HelpSteer2's five attributes are taken to lie on another scale than HelpSteer2's where at least
@@ -555,13 +555,13 @@ def _scale_of_five(five: Mapping[str, Column]) -> tuple[Scale, list[str]]:
             ]
         return HELPSTEER, []
     above = [column for column in rated if column.high > HELPSTEER.high]
-    scale = _told(rated)
+    scale = _scale_by_values(rated)
     if scale and scale != Scale(0, 5) and len(above) >= ABOVE * len(rated):
         return scale, []
     return HELPSTEER, []
 
 
-def _told(columns: Sequence[Column]) -> Scale | None:
+def _scale_by_values(columns: Sequence[Column]) -> Scale | None:
     """The scale that the values of columns, taken together, tell; None where they tell none.
 
     They reach both its ends. Two scales are so fine that nobody need have given their ends: shares
@@ -580,7 +580,9 @@ def _told(columns: Sequence[Column]) -> Scale | None:
     return None
 
 
-def _told_scales(path: Path, ratings: Mapping[str, Column]) -> tuple[dict[str, Scale], list[str]]:
+def _scales_by_values(
+    path: Path, ratings: Mapping[str, Column]
+) -> tuple[dict[str, Scale], list[str]]:
     """The scale of each column by its values, and how they were found, in sentences.
 
     A column that reaches not both ends of a scale has that of the others, if they have one and it
@@ -590,47 +592,51 @@ def _told_scales(path: Path, ratings: Mapping[str, Column]) -> tuple[dict[str, S
         DataError: a scale cannot be told.
     """
     rated = {name: column for name, column in ratings.items() if column.n_numbers}
-    told = {}
+    by_values = {}
     for name, column in rated.items():
-        scale = None if column.is_constant else _told([column])
+        scale = None if column.is_constant else _scale_by_values([column])
         if scale:
-            told[name] = scale
-    if not told and len(rated) > 1:
-        together = _told(list(rated.values()))
+            by_values[name] = scale
+    if not by_values and len(rated) > 1:
+        together = _scale_by_values(list(rated.values()))
         if together:
-            told = dict.fromkeys(rated, together)
-    _check_together(path, told, rated)
+            by_values = dict.fromkeys(rated, together)
+    _check_together(path, by_values, rated)
     notes = []
-    untold = {}
+    others = {}
     for name, column in ratings.items():
-        if name in told:
+        if name in by_values:
             continue
-        scales = {scale for scale in told.values() if scale.holds(column.low, column.high)}
+        scales = {scale for scale in by_values.values() if scale.holds(column.low, column.high)}
         if not column.n_numbers:
-            untold[name] = next(iter(told.values()), HELPSTEER)
+            others[name] = next(iter(by_values.values()), HELPSTEER)
         elif column.is_constant:  # nothing is learnt from it, whatever its scale
-            untold[name] = next(iter(scales), Scale(column.low - 1, column.high + 1))
+            others[name] = next(iter(scales), Scale(column.low - 1, column.high + 1))
         elif len(scales) == 1:
-            (untold[name],) = scales
+            (others[name],) = scales
             notes.append(
                 f"{name} has {column.step} from {column.low:g} to {column.high:g}, "
-                f"and is read on the others' scale from {untold[name].words}"
+                f"and is read on the others' scale from {others[name].words}"
             )
         else:
-            raise _cannot_be_told(path, name, column, len(ratings) > 1)
-    return told | untold, notes
+            raise _unknown_scale(path, name, column, len(ratings) > 1)
+    return by_values | others, notes
 
 
-def _check_together(path: Path, told: Mapping[str, Scale], ratings: Mapping[str, Column]) -> None:
+def _check_together(
+    path: Path, by_values: Mapping[str, Scale], ratings: Mapping[str, Column]
+) -> None:
     """Raise DataError where two columns tell scales of which one may be a part of the other.
 
     A column from 0 to 4 beside one from 1 to 5 may be on 0 to 5, and one from 1 to 5 beside one
     from 1 to 10 on 1 to 10. A hundred and five are not mistaken for each other.
     """
-    names = list(told)
+    names = list(by_values)
     for k, name in enumerate(names):
         for other in names[:k]:
-            small, large = sorted((told[name], told[other]), key=lambda scale: scale.width)
+            first = by_values[other]
+            second = by_values[name]
+            small, large = sorted((first, second), key=lambda scale: scale.width)
             overlap = min(small.high, large.high) - max(small.low, large.low)
             is_same_kind = ratings[name].step == ratings[other].step
             is_mistaken = small != large and overlap > 0 and large.width < 10 * small.width
@@ -642,13 +648,13 @@ def _check_together(path: Path, told: Mapping[str, Scale], ratings: Mapping[str,
                     f"{other} has {ratings[other].range_in_words}, "
                     f"{name} has {ratings[name].range_in_words}: "
                     "whether they have one scale or two cannot be told",
-                    f"name the scale of all, as --scale {large.low:g}-{large.high:g}, "
-                    f"or of each, as --scale {other}:{told[other].low:g}-{told[other].high:g},"
-                    f"{name}:{told[name].low:g}-{told[name].high:g}",
+                    f"name the scale of all, as --scale {large.low:g}-{large.high:g}, or of each, "
+                    f"as --scale {other}:{first.low:g}-{first.high:g},"
+                    f"{name}:{second.low:g}-{second.high:g}",
                 )
 
 
-def _cannot_be_told(path: Path, name: str, column: Column, is_one_of_several: bool) -> DataError:
+def _unknown_scale(path: Path, name: str, column: Column, is_one_of_several: bool) -> DataError:
     """The error of a column whose values fit several known scales, or none."""
     fitting = [scale for scale in KNOWN if scale.holds(column.low, column.high)]
     fitting.sort(key=lambda scale: scale.width)  # the narrowest are the likeliest

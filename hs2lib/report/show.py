@@ -60,9 +60,9 @@ def sentences(*texts: str) -> None:
 
     Empty ones, and no sentence at all, show nothing.
     """
-    said = [f"* {text}" for text in texts if text]
-    if said:
-        display(Markdown("\n".join(said)))
+    lines = [f"* {text}" for text in texts if text]
+    if lines:
+        display(Markdown("\n".join(lines)))
 
 
 def verdict(*lines: str) -> None:

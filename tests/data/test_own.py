@@ -47,7 +47,7 @@ def refused(folder, header, *rows, **options):
         (("-1", "0", "1"), (-1, 1)),
     ],
 )
-def test_a_scale_is_told_by_values_that_reach_its_ends(tmp_path, values, scale):
+def test_values_that_reach_the_ends_of_a_scale_tell_it(tmp_path, values, scale):
     assert scales_of(tmp_path, "clarity", *values) == {"clarity": Scale(*scale)}
 
 
@@ -63,7 +63,7 @@ def test_a_scale_is_told_by_values_that_reach_its_ends(tmp_path, values, scale):
         ("137", "2400"),  # a length
     ],
 )
-def test_a_scale_that_cannot_be_told_is_asked_for_in_one_error(tmp_path, values):
+def test_an_unclear_scale_is_asked_for_in_one_error(tmp_path, values):
     """Ratings from 1 to 5 that are read as 0 to 4 give another model, and nothing says so."""
     message = refused(tmp_path, "clarity", *values)
     assert len(message.splitlines()) == 1 and "field 'clarity'" in message
@@ -79,9 +79,9 @@ def test_the_error_shows_where_the_ends_are(tmp_path):
 
 
 def test_columns_of_one_file_share_a_scale_that_one_of_them_tells(tmp_path):
-    found = own.look(table(tmp_path, "clarity,tone", "1,2", "5,4", "3,4"))
-    assert set(found.scales.values()) == {Scale(1, 5)}
-    assert any("tone has whole numbers from 2 to 4" in note for note in found.notes)
+    columns = own.look(table(tmp_path, "clarity,tone", "1,2", "5,4", "3,4"))
+    assert set(columns.scales.values()) == {Scale(1, 5)}
+    assert any("tone has whole numbers from 2 to 4" in note for note in columns.notes)
 
 
 def test_columns_that_only_together_reach_the_ends_tell_it(tmp_path):
@@ -89,10 +89,10 @@ def test_columns_that_only_together_reach_the_ends_tell_it(tmp_path):
 
 
 def test_columns_may_have_scales_of_their_own(tmp_path):
-    found = own.look(table(tmp_path, "clarity,score", "1,0.2", "5,0.91", "2,.35"))
-    assert found.scales == {"clarity": Scale(1, 5), "score": Scale(0, 1)}
-    assert found.scale_setting == "clarity:1-5,score:0-1"
-    assert own.parse_scales(found.scale_setting, found.attributes) == found.scales
+    columns = own.look(table(tmp_path, "clarity,score", "1,0.2", "5,0.91", "2,.35"))
+    assert columns.scales == {"clarity": Scale(1, 5), "score": Scale(0, 1)}
+    assert columns.scale_setting == "clarity:1-5,score:0-1"
+    assert own.parse_scales(columns.scale_setting, columns.attributes) == columns.scales
 
 
 def test_two_scales_of_which_one_may_be_a_part_of_the_other_are_asked_about(tmp_path):
@@ -123,10 +123,10 @@ FIVE = ",".join(ATTRIBUTES)
 
 def test_the_five_attributes_lie_on_helpsteer2s_scale(tmp_path):
     """As before: no question, whatever part of 0 to 4 they use; where 1 to 5 would fit too it is said."""
-    found = own.look(table(tmp_path, FIVE, "0,1,2,3,4", "1,1,1,1,1"))
-    assert set(found.scales.values()) == {Scale(0, 4)} and not found.notes
-    found = own.look(table(tmp_path, FIVE, "1,2,3,4,4", "1,1,1,1,1"))
-    assert set(found.scales.values()) == {Scale(0, 4)} and "--scale 1-5" in found.notes[0]
+    columns = own.look(table(tmp_path, FIVE, "0,1,2,3,4", "1,1,1,1,1"))
+    assert set(columns.scales.values()) == {Scale(0, 4)} and not columns.notes
+    columns = own.look(table(tmp_path, FIVE, "1,2,3,4,4", "1,1,1,1,1"))
+    assert set(columns.scales.values()) == {Scale(0, 4)} and "--scale 1-5" in columns.notes[0]
 
 
 def test_the_five_attributes_from_1_to_5_are_read_so(tmp_path):
@@ -143,7 +143,7 @@ def test_one_5_among_the_five_is_a_slip(tmp_path):
 # Attributes
 
 
-def test_columns_of_numbers_are_attributes_and_others_are_said(tmp_path):
+def test_columns_of_numbers_are_attributes_and_others_are_named(tmp_path):
     """One fault per row and column once said that notes are not allowed."""
     path = write(
         tmp_path / "own.jsonl",
@@ -152,21 +152,21 @@ def test_columns_of_numbers_are_attributes_and_others_are_said(tmp_path):
             {"prompt": "q", "response": "r", "tone": 5, "notes": "", "row_id": 9, "Clarity": 1},
         ],
     )
-    found = own.look(path)
-    assert found.attributes == ("tone", "Clarity")
-    assert found.ignored == {
+    columns = own.look(path)
+    assert columns.attributes == ("tone", "Clarity")
+    assert columns.ignored == {
         "notes": 'no numbers, such as "ok" (str)',
         "row_id": "it numbers or names rows",
     }
-    words = " ".join(found.in_words())
+    words = " ".join(columns.in_words())
     assert "tone and Clarity (whole numbers on a scale from 1 to 5)" in words and "notes" in words
     (group, _) = load("ratings", "folder", path=path).groups
     assert group.attributes == ("tone", "Clarity") and group.responses[0].labels == (1, 5)
 
 
 def test_helpsteer2s_names_come_first_in_their_order(tmp_path):
-    found = own.look(table(tmp_path, "tone,verbosity,helpfulness", "1,5,2", "5,1,3"))
-    assert found.attributes == ("helpfulness", "verbosity", "tone")
+    columns = own.look(table(tmp_path, "tone,verbosity,helpfulness", "1,5,2", "5,1,3"))
+    assert columns.attributes == ("helpfulness", "verbosity", "tone")
 
 
 def test_a_lone_attribute_is_enough(tmp_path):
@@ -180,9 +180,9 @@ def test_attributes_narrow(tmp_path):
     path = table(tmp_path, "clarity,tone,length", "1,5,700", "5,1,90")
     with pytest.raises(DataError, match="if length is no rating"):
         own.look(path)
-    found = own.look(path, ["clarity"])
-    assert found.attributes == ("clarity",)
-    assert found.ignored["length"] == found.ignored["tone"] == "attributes does not name it"
+    columns = own.look(path, ["clarity"])
+    assert columns.attributes == ("clarity",)
+    assert columns.ignored["length"] == columns.ignored["tone"] == "attributes does not name it"
     with pytest.raises(DataError, match="no such column of ratings") as info:
         own.look(path, ["clarty"])
     assert "clarity, tone, length" in str(info.value)
@@ -224,7 +224,7 @@ def test_a_file_without_ratings_says_what_its_columns_hold(tmp_path):
     assert 'score: no numbers, such as "3" (str)' in str(info.value)
 
 
-def test_rows_that_cannot_be_read_are_named_before_what_is_not_found_without_them(tmp_path):
+def test_rows_that_cannot_be_read_are_named_before_what_is_missing_without_them(tmp_path):
     """A comma too many in each good answer, and the error was about the scale of the bad ones."""
     path = table(tmp_path, "clarity", "3,more", "2", "3", "5,more")
     with pytest.raises(DataError, match="2 faults in 2 rows") as info:
@@ -243,8 +243,8 @@ def test_equal_ratings_are_one_error(tmp_path):
 
 
 def test_an_attribute_without_variation_is_noted_beside_others(tmp_path):
-    found = own.look(table(tmp_path, "clarity,tone", "1,7", "5,7"))
-    assert found.constant == {"tone": 7} and found.scales["clarity"] == Scale(1, 5)
+    columns = own.look(table(tmp_path, "clarity,tone", "1,7", "5,7"))
+    assert columns.constant == {"tone": 7} and columns.scales["clarity"] == Scale(1, 5)
 
 
 def test_the_five_as_always_are_loaded_even_if_they_are_equal(tmp_path):

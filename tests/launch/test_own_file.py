@@ -50,7 +50,7 @@ def values_of(run, tier="smoke"):
     return values, recipe
 
 
-def test_a_file_of_ratings_is_found_out(folder, capsys):
+def test_a_file_of_ratings_is_enough(folder, capsys):
     """It took dataset, source, five columns of certain names and a scale from 0 to 4."""
     clarity_and_tone()
     assert runner.main(["05", "--name", "mine", "-p", "path=my.csv", "--parameters"]) == 0
@@ -72,9 +72,9 @@ def test_preferences_are_trained_on_as_such(folder, capsys):
     """They had to be called HelpSteer2-Preference and given a column of splits."""
     preferences()
     assert runner.main(["05", "--name", "mine", "-p", "path=pairs.csv", "--parameters"]) == 0
-    said = capsys.readouterr().err
-    assert "pairs.csv: 12 preferences between two responses." in said
-    assert "trains by which response is better (bradley-terry)" in said
+    printed = capsys.readouterr().err
+    assert "pairs.csv: 12 preferences between two responses." in printed
+    assert "trains by which response is better (bradley-terry)" in printed
     values, recipe = values_of("05@mine")
     assert (values["dataset"], recipe.objective) == ("pairs", "bradley-terry")
 
@@ -112,8 +112,8 @@ def test_what_cannot_be_used_is_one_error_and_leaves_nothing(folder, capsys, row
     """A refused run was defined all the same, and the next command of its name failed over it."""
     written("my.csv", ["prompt", "response", "clarity"], rows)
     assert runner.main(["05", "--name", "mine", "-p", "path=my.csv"]) == 2
-    said = capsys.readouterr().err
-    assert words in said and len(said.splitlines()) < 5
+    printed = capsys.readouterr().err
+    assert words in printed and len(printed.splitlines()) < 5
     assert not list(folder.glob("runs/*/*/run.yaml"))
 
 
