@@ -337,9 +337,8 @@ def test_from_forty_lines_of_csv_to_scores(tmp_path, monkeypatch):
         printed += done.stdout + done.stderr
     assert "attributes: clarity and tone (whole numbers on a scale from 1 to 5)" in printed
     assert "This reward model, " in printed and "transformers classifier" in printed
-    assert printed.splitlines()[-2].startswith("clarity: ") and printed.splitlines()[-1].startswith(
-        "tone: "
-    )
+    scores = [line.partition(":")[0] for line in done.stdout.splitlines()]
+    assert scores == ["clarity", "tone"], "of use.py, the last command"
     accuracy = pd.read_csv(tmp_path / "reports/smoke/06_rewardbench_evaluation@mine/accuracy.csv")
     assert accuracy.pairs.tolist() == [5], "the pairs of the five prompts that were held out"
     folder = tmp_path / "runs/smoke/05_reward_model_training@mine"

@@ -65,13 +65,13 @@ def pairs(path: Path, weights: Mapping[str, float]) -> Benchmark:
         DataError: no held-out prompt has two responses of which one is better.
     """
     groups, source = read(path)
-    pairs = []
+    all_pairs = []
     for group in groups:
         if group.preference is not None:
-            pairs += _preferred(group)
+            all_pairs += _preferred(group)
         else:
-            pairs += _rated(group, weights)
-    if not pairs:
+            all_pairs += _rated(group, weights)
+    if not all_pairs:
         raise DataError(
             path,
             None,
@@ -79,9 +79,9 @@ def pairs(path: Path, weights: Mapping[str, float]) -> Benchmark:
             f"none of {len(groups):,} held-out prompts has two responses of which one is better",
             "measure on pairs of your own, -p path=pairs.csv, or rate two responses to a prompt",
         )
-    title = f"held-out rows of {source}"
+    title = f"that were held out, of {source}"
     read_files = paths.digests_by_place(path)
-    return Benchmark(tuple(pairs), "own", title, read=read_files)
+    return Benchmark(tuple(all_pairs), "own", title, read=read_files)
 
 
 def _preferred(group: Group) -> list[Group]:
@@ -103,13 +103,13 @@ def _rated(group: Group, weights: Mapping[str, float]) -> list[Group]:
         if response.labels:
             total = np.array(response.labels)[columns] @ by_column
             rated.append((round(float(total), 9), response))  # equal sums differ in their last bit
-    pairs = []
+    all_pairs = []
     for (total, response), (other_total, other) in combinations(rated, 2):
         if total > other_total:
-            pairs.append(_pair(group, response, other, len(pairs)))
+            all_pairs.append(_pair(group, response, other, len(all_pairs)))
         elif total < other_total:
-            pairs.append(_pair(group, other, response, len(pairs)))
-    return pairs
+            all_pairs.append(_pair(group, other, response, len(all_pairs)))
+    return all_pairs
 
 
 def _pair(group: Group, chosen: Response, rejected: Response, number: int) -> Group:

@@ -245,7 +245,8 @@ def _check(name: str, source: str, split: str, path: str | Path | None) -> None:
         )
     if source != "folder" and path is not None:
         raise ValueError(
-            f"path={str(path)!r} is read with source='folder', not with source={source!r}"
+            f"path={str(path)!r} is read with source='folder', not with source={source!r}; "
+            "a file of your own ratings wants dataset='ratings' too"
         )
     if name == "ratings" and path is None:
         raise ValueError("your own ratings need path=, the JSONL, CSV or Parquet file to read")

@@ -1,8 +1,8 @@
 """A file of one's own ratings: which columns are attributes, and on what scale they are.
 
-    found = own.look(path)                     # one pass over the file, before rows are checked
-    found.attributes, found.scales["clarity"]  # ("clarity", "tone"), Scale(1, 5)
-    found.in_words()                           # what was found, in sentences
+    columns = own.look(path)                     # one pass over the file, before rows are checked
+    columns.attributes, columns.scales["clarity"]  # ("clarity", "tone"), Scale(1, 5)
+    columns.in_words()                           # what was found, in sentences
 
 A column of numbers beside prompt and response is an attribute, whatever its name. Its scale is told
 from its values where these reach both ends of a scale that is in use: 1 and 5, 0 and 4, 0 and 100.
@@ -531,10 +531,10 @@ def _scales(
         five = {name: unnamed.pop(name) for name in ATTRIBUTES}
         scale, note = _scale_of_five(five)
         named |= dict.fromkeys(ATTRIBUTES, scale)
-        known, notes = _scales_by_values(path, unnamed)
-        return {name: (named | known)[name] for name in ratings}, [*note, *notes]
-    known, notes = _scales_by_values(path, unnamed)
-    return {name: (named | known)[name] for name in ratings}, notes
+        by_values, notes = _scales_by_values(path, unnamed)
+        return {name: (named | by_values)[name] for name in ratings}, [*note, *notes]
+    by_values, notes = _scales_by_values(path, unnamed)
+    return {name: (named | by_values)[name] for name in ratings}, notes
 
 
 # HelpSteer2's five attributes are taken to lie on another scale than HelpSteer2's where at least
@@ -555,13 +555,13 @@ def _scale_of_five(five: Mapping[str, Column]) -> tuple[Scale, list[str]]:
             ]
         return HELPSTEER, []
     above = [column for column in rated if column.high > HELPSTEER.high]
-    scale = _scale_reached(rated)
+    scale = _scale_by_values(rated)
     if scale and scale != Scale(0, 5) and len(above) >= ABOVE * len(rated):
         return scale, []
     return HELPSTEER, []
 
 
-def _scale_reached(columns: Sequence[Column]) -> Scale | None:
+def _scale_by_values(columns: Sequence[Column]) -> Scale | None:
     """The scale that the values of columns, taken together, tell; None where they tell none.
 
     They reach both its ends. Two scales are so fine that nobody need have given their ends: shares
@@ -592,47 +592,51 @@ def _scales_by_values(
         DataError: a scale cannot be told.
     """
     rated = {name: column for name, column in ratings.items() if column.n_numbers}
-    known = {}
+    by_values = {}
     for name, column in rated.items():
-        scale = None if column.is_constant else _scale_reached([column])
+        scale = None if column.is_constant else _scale_by_values([column])
         if scale:
-            known[name] = scale
-    if not known and len(rated) > 1:
-        together = _scale_reached(list(rated.values()))
+            by_values[name] = scale
+    if not by_values and len(rated) > 1:
+        together = _scale_by_values(list(rated.values()))
         if together:
-            known = dict.fromkeys(rated, together)
-    _check_together(path, known, rated)
+            by_values = dict.fromkeys(rated, together)
+    _check_together(path, by_values, rated)
     notes = []
-    untold = {}
+    others = {}
     for name, column in ratings.items():
-        if name in known:
+        if name in by_values:
             continue
-        scales = {scale for scale in known.values() if scale.holds(column.low, column.high)}
+        scales = {scale for scale in by_values.values() if scale.holds(column.low, column.high)}
         if not column.n_numbers:
-            untold[name] = next(iter(known.values()), HELPSTEER)
+            others[name] = next(iter(by_values.values()), HELPSTEER)
         elif column.is_constant:  # nothing is learnt from it, whatever its scale
-            untold[name] = next(iter(scales), Scale(column.low - 1, column.high + 1))
+            others[name] = next(iter(scales), Scale(column.low - 1, column.high + 1))
         elif len(scales) == 1:
-            (untold[name],) = scales
+            (others[name],) = scales
             notes.append(
                 f"{name} has {column.step} from {column.low:g} to {column.high:g}, "
-                f"and is read on the others' scale from {untold[name].words}"
+                f"and is read on the others' scale from {others[name].words}"
             )
         else:
-            raise _unclear_scale(path, name, column, len(ratings) > 1)
-    return known | untold, notes
+            raise _unknown_scale(path, name, column, len(ratings) > 1)
+    return by_values | others, notes
 
 
-def _check_together(path: Path, known: Mapping[str, Scale], ratings: Mapping[str, Column]) -> None:
+def _check_together(
+    path: Path, by_values: Mapping[str, Scale], ratings: Mapping[str, Column]
+) -> None:
     """Raise DataError where two columns tell scales of which one may be a part of the other.
 
     A column from 0 to 4 beside one from 1 to 5 may be on 0 to 5, and one from 1 to 5 beside one
     from 1 to 10 on 1 to 10. A hundred and five are not mistaken for each other.
     """
-    names = list(known)
+    names = list(by_values)
     for k, name in enumerate(names):
         for other in names[:k]:
-            small, large = sorted((known[name], known[other]), key=lambda scale: scale.width)
+            first = by_values[other]
+            second = by_values[name]
+            small, large = sorted((first, second), key=lambda scale: scale.width)
             overlap = min(small.high, large.high) - max(small.low, large.low)
             is_same_kind = ratings[name].step == ratings[other].step
             is_mistaken = small != large and overlap > 0 and large.width < 10 * small.width
@@ -644,13 +648,13 @@ def _check_together(path: Path, known: Mapping[str, Scale], ratings: Mapping[str
                     f"{other} has {ratings[other].range_in_words}, "
                     f"{name} has {ratings[name].range_in_words}: "
                     "whether they have one scale or two cannot be told",
-                    f"name the scale of all, as --scale {large.low:g}-{large.high:g}, "
-                    f"or of each, as --scale {other}:{known[other].low:g}-{known[other].high:g},"
-                    f"{name}:{known[name].low:g}-{known[name].high:g}",
+                    f"name the scale of all, as --scale {large.low:g}-{large.high:g}, or of each, "
+                    f"as --scale {other}:{first.low:g}-{first.high:g},"
+                    f"{name}:{second.low:g}-{second.high:g}",
                 )
 
 
-def _unclear_scale(path: Path, name: str, column: Column, is_one_of_several: bool) -> DataError:
+def _unknown_scale(path: Path, name: str, column: Column, is_one_of_several: bool) -> DataError:
     """The error of a column whose values fit several known scales, or none."""
     fitting = [scale for scale in KNOWN if scale.holds(column.low, column.high)]
     fitting.sort(key=lambda scale: scale.width)  # the narrowest are the likeliest

@@ -22,7 +22,10 @@ def load(path: str | Path, folder: str | Path | None = None, *, strict: bool = T
 
     Raises:
         hs2lib.data.rows.DataError: as `hs2lib.data.pairs.load_pairs`.
+        ValueError: there is no path.
     """
+    if not path:
+        raise ValueError("your own preferences need path=, the JSONL, CSV or Parquet file to read")
     pairs = load_pairs("folder", folder=folder, path=path, strict=strict)
     file, _ = own_file(path, folder)
     return Loaded(

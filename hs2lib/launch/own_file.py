@@ -81,15 +81,15 @@ def settle(run: str, tier: str, values: dict, known: Mapping[str, Parameter]) ->
     makes_reward_model = "reward_model" in graph.about(run)["makes"]
     if kind == "pairs" and not makes_reward_model:
         raise ParameterError(f"{path} holds preferences, and {run} reads ratings")
-    chosen: dict = {"dataset": "ratings" if kind == "ratings" else OWN_PAIRS, "source": "folder"}
-    file_recipe: dict = {}
+    settings: dict = {"dataset": "ratings" if kind == "ratings" else OWN_PAIRS, "source": "folder"}
+    recipe_settings: dict = {}
     objective = values.get("objective", "")
     if kind == "ratings":
         what = _ratings_in_words(loaded.own_columns, loaded.groups)
         if "scale" in known:
-            chosen["scale"] = loaded.own_columns.scale_setting
+            settings["scale"] = loaded.own_columns.scale_setting
         elif "recipe.scale" in known:
-            file_recipe["scale"] = loaded.own_columns.scale_setting
+            recipe_settings["scale"] = loaded.own_columns.scale_setting
     else:
         what = f"{len(loaded.groups):,} preferences between two responses"
         if objective == "regression":
@@ -97,11 +97,11 @@ def settle(run: str, tier: str, values: dict, known: Mapping[str, Parameter]) ->
     sentences = [f"{Path(path).name}: {what}."]
     if makes_reward_model:
         more, more_recipe, words = _training(kind, loaded, values, tier)
-        chosen |= more
-        file_recipe |= more_recipe
+        settings |= more
+        recipe_settings |= more_recipe
         sentences.append(f"{run} {words}")
-    file_recipe = {name: value for name, value in file_recipe.items() if name not in values}
-    merged = chosen | values | {"recipe": file_recipe | recipe}
+    recipe_settings = {name: value for name, value in recipe_settings.items() if name not in values}
+    merged = settings | values | {"recipe": recipe_settings | recipe}
     if not merged["recipe"]:
         del merged["recipe"]
     return Settled(merged, sentences)
@@ -131,17 +131,17 @@ def _training(kind: str, loaded: load.Loaded, values: dict, tier: str) -> tuple[
             f"{prompts} different prompts are too few: they are cut into parts to train on, to "
             f"choose by and to measure on, which takes {FEWEST}, better some tens"
         )
-    chosen: dict = {}
+    settings: dict = {}
     recipe: dict = {"test_split": ""}
     if kind == "pairs":
-        chosen["objective"] = "bradley-terry"
+        settings["objective"] = "bradley-terry"
         words = "trains by which response is better (bradley-terry)"
     elif values.get("objective") == "bradley-terry":
         recipe["compare"] = loaded.own_columns.attributes[0]
         words = f"trains by which response is better in {recipe['compare']} (bradley-terry)"
     else:
         attributes = list(loaded.own_columns.attributes)
-        chosen["attributes"] = attributes
+        settings["attributes"] = attributes
         constant = loaded.own_columns.constant
         if len(constant) == len(attributes):
             raise ParameterError(str(nothing_to_learn(loaded.own_columns.path, constant)))
@@ -150,9 +150,9 @@ def _training(kind: str, loaded: load.Loaded, values: dict, tier: str) -> tuple[
         if constant:
             words += f" (of {printable(joined(list(constant)))} all ratings are equal)"
     if tier not in graph.SMALL_WORLD:
-        return chosen, recipe, f"{words}, with the settings of tier {tier}."
+        return settings, recipe, f"{words}, with the settings of tier {tier}."
     base = values.get("model_name", BASE)
-    chosen["model_name"] = base
+    settings["model_name"] = base
     sizes, of_recipe, work = sized(groups, prompts)
     if base not in ("small", "tiny"):
         of_recipe |= {"method": "lora"}
@@ -168,7 +168,7 @@ def _training(kind: str, loaded: load.Loaded, values: dict, tier: str) -> tuple[
             words += " (less with -p recipe.steps=20, or with --tier gpu on a GPU)"
         if not list((runs() / "models").glob("smollm2-*")):
             words += ", and once another to unpack it"
-    return chosen | sizes, recipe | of_recipe, f"{words}."
+    return settings | sizes, recipe | of_recipe, f"{words}."
 
 
 def sized(groups: Sequence[Group], prompts: int) -> tuple[dict, dict, cost.Work]:

@@ -460,9 +460,9 @@ def define_runs(
     for run in names:
         known = settable(run)
         taken = [word for word in words if word.partition("=")[0] in known]
-        way_named = _gives_way(run, names, words)
-        if way_named:
-            print(f"{run} {way_named}", file=sys.stderr)
+        gives_way = _gives_way(run, names, words)
+        if gives_way:
+            print(f"{run} {gives_way}", file=sys.stderr)
             taken = [word for word in taken if word.partition("=")[0] not in ("path", "source")]
         values = _with_own_file(run, tier, _values_of(taken, known), known)
         run_reads = _reads_of(run, tier, values, [*names, *others])

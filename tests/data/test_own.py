@@ -47,7 +47,7 @@ def refused(folder, header, *rows, **options):
         (("-1", "0", "1"), (-1, 1)),
     ],
 )
-def test_a_scale_is_that_whose_ends_the_values_reach(tmp_path, values, scale):
+def test_values_that_reach_the_ends_of_a_scale_tell_it(tmp_path, values, scale):
     assert scales_of(tmp_path, "clarity", *values) == {"clarity": Scale(*scale)}
 
 
@@ -224,7 +224,7 @@ def test_a_file_without_ratings_says_what_its_columns_hold(tmp_path):
     assert 'score: no numbers, such as "3" (str)' in str(info.value)
 
 
-def test_rows_that_cannot_be_read_are_named_before_what_is_absent_without_them(tmp_path):
+def test_rows_that_cannot_be_read_are_named_before_what_is_missing_without_them(tmp_path):
     """A comma too many in each good answer, and the error was about the scale of the bad ones."""
     path = table(tmp_path, "clarity", "3,more", "2", "3", "5,more")
     with pytest.raises(DataError, match="2 faults in 2 rows") as info:

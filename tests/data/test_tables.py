@@ -3,11 +3,12 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hs2lib.data.tables import ratings_array, table
+from hs2lib.data.tables import ratings_array, shares_by_level, table
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn, parse_prompt, prompt_string
 
 # Any text, but often one with pieces of markers in it: what a hostile or unlucky prompt would
@@ -143,3 +144,14 @@ def test_groups_of_different_attributes_do_not_share_a_table():
     for make in (table, ratings_array):
         with pytest.raises(ValueError, match="x has attributes"):
             make(groups)
+
+
+def test_shares_by_level_by_hand():
+    """Each level of a whole scale; fifths where scales differ or are fine. 3.6 is rounded to 4."""
+    rows = pd.DataFrame({"clarity": [1, 5, 3.6, np.nan], "score": [0.0, 1.0, 0.19, 0.2]})
+    of_one = shares_by_level(rows, ["clarity"], {"clarity": (1, 5)})
+    assert of_one.loc["clarity"].round(6).to_dict() == pytest.approx(
+        {1: 100 / 3, 2: 0, 3: 0, 4: 100 / 3, 5: 100 / 3}, abs=1e-5
+    )
+    of_both = shares_by_level(rows, ["clarity", "score"], {"clarity": (1, 5), "score": (0, 1)})
+    assert of_both.loc["score"].to_dict() == {1: 50, 2: 25, 3: 0, 4: 0, 5: 25}

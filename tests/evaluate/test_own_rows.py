@@ -309,8 +309,8 @@ def test_several_annotators_give_agreement_and_a_ceiling(folder):
         "Pearson",
         "score",
     )
-    (printed,) = own_rows.raters_in_words(table, evaluated, data)
-    assert "the model with the ratings 0.40" in printed
+    (sentence,) = own_rows.raters_in_words(table, evaluated, data)
+    assert "the model with the ratings 0.40" in sentence
 
 
 @pytest.mark.slow
@@ -320,14 +320,14 @@ def test_one_annotator_is_one_sentence(folder):
     all_of = exported(setup_of(path))
     table = own_rows.raters(all_of.evaluated, all_of.data, all_of.setup)
     assert table.empty and own_rows.ceiling(table).empty
-    (printed,) = own_rows.raters_in_words(table, all_of.evaluated, all_of.data)
-    assert "is not known" in printed
+    (sentence,) = own_rows.raters_in_words(table, all_of.evaluated, all_of.data)
+    assert "is not known" in sentence
     assert_plain_transformers_agrees(all_of, widest=4)
     length = own_rows.length(all_of.evaluated, all_of.inputs, all_of.data, all_of.setup)
     assert list(length.of) == ["ratings", "model"]
     assert length.R.iloc[0] > 0.9, "a higher level has more words"
-    (printed,) = own_rows.length_in_words(length)
-    assert printed.startswith("R of clarity with the response's length: 0.9")
+    (sentence,) = own_rows.length_in_words(length)
+    assert sentence.startswith("R of clarity with the response's length: 0.9")
 
 
 def inputs_by_hand(noise):

@@ -50,7 +50,7 @@ def values_of(run, tier="smoke"):
     return values, recipe
 
 
-def test_a_file_of_ratings_is_recognised(folder, capsys):
+def test_a_file_of_ratings_is_enough(folder, capsys):
     """It took dataset, source, five columns of certain names and a scale from 0 to 4."""
     clarity_and_tone()
     assert runner.main(["05", "--name", "mine", "-p", "path=my.csv", "--parameters"]) == 0

@@ -104,10 +104,10 @@ def test_what_nobody_rated_is_no_output():
         group(str(i), labels=((4.0, np.nan), (0.0, np.nan)), attributes=both) for i in range(4)
     ]
     setup = setup_of(model_name="tiny", attributes=both)
-    assert reward_training.unrated(parts(groups), setup) == ["verbosity"]
+    assert reward_training.not_learnt(parts(groups), setup) == {"verbosity": "not rated"}
     assert reward_training.new_model(parts(groups), setup).attributes == ("helpfulness",)
     pairs = setup_of(model_name="tiny", objective="bradley-terry")
-    assert reward_training.unrated(parts(groups), pairs) == []
+    assert reward_training.not_learnt(parts(groups), pairs) == {}
     assert reward_training.new_model(parts(groups), pairs).attributes == ("reward",)
 
 

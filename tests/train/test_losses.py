@@ -265,3 +265,15 @@ def test_errors(call, message):
     """With beta below 0 DPO prefers the worse response, and says nothing."""
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_unit_of_labels_by_hand():
+    """Labels .25 and 1 in units of .25 are 1 and 4: outputs 1 and 2 are off by 0 and 2. Metrics are on the labels' scale."""
+    objective = objectives.regression([0.25])
+    outputs = torch.tensor([[1.0], [2.0], [9.0]])
+    targets = torch.tensor([[0.25], [1.0], [losses.MISSING]])
+    group = torch.tensor([0, 0, 1])
+    assert objective.total(outputs, targets, group) == 4 and objective.count(targets, group) == 2
+    metrics = objective.metrics(outputs, targets, group, ("score",))
+    assert metrics["MSE score"] == pytest.approx((0 + 0.5**2) / 2)
+    assert objectives.regression([1.0, 1]) is objectives.REGRESSION is objectives.regression()
