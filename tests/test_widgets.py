@@ -6,7 +6,7 @@ from nbclient import NotebookClient
 
 from hs2lib import paths
 
-PLACE = paths.root() / "tests" / "evaluate"
+PLACE = paths.root() / "tests"
 
 
 @pytest.mark.slow
