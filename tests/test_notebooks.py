@@ -22,6 +22,7 @@ OF_FORMULAS = {
     "cost",
     "diagram",
     "estimator",
+    "losses",
     "prefix-tree",
     "toy",
 }  # artefacts that no row of any data set went into

@@ -156,11 +156,13 @@ class Judgements:
         preferences: groups with a preference, for losses of pairs; its test part measures. In the
             small world they are the same pairs.
         implied: whether the preferences were read off the ratings.
+        withheld: rated groups that are not learnt from, because their conversation measures.
     """
 
     ratings: Parts
     preferences: Parts
     implied: bool
+    withheld: int = 0
 
     @property
     def test(self) -> list[Group]:
@@ -198,7 +200,9 @@ def with_preferences(groups: Iterable[Group], attribute: str = HELPFULNESS) -> l
 def load_judgements(setup: Setup) -> Judgements:
     """The judgements that the recipe names, each form cut three ways as notebook 05 does.
 
-    Without a data set of `preferences` these are the ones that the ratings imply. Raises as
+    Without a data set of `preferences` these are the ones that the ratings imply. Where a data set
+    has no test split of its own, the two forms are cut each by itself: rated groups whose
+    conversation is in the test part of the preferences are then withheld, and counted. Raises as
     `reward_training.load_parts`.
     """
     ratings = reward_training.load_parts(setup)
@@ -206,9 +210,32 @@ def load_judgements(setup: Setup) -> Judgements:
     if recipe.preferences:
         changed = replace(recipe, dataset=recipe.preferences, path="")
         preferences = reward_training.load_parts(replace(setup, recipe=changed))
-        return Judgements(ratings, preferences, implied=False)
+        if reward_training.has_own_test_split(recipe):
+            return Judgements(ratings, preferences, implied=False)
+        kept, withheld = _withheld(ratings, preferences.groups["test"])
+        return Judgements(kept, preferences, implied=False, withheld=withheld)
     groups = {part: with_preferences(several) for part, several in ratings.groups.items()}
     return Judgements(ratings, replace(ratings, groups=groups), implied=True)
+
+
+def _withheld(parts: Parts, test: Iterable[Group]) -> tuple[Parts, int]:
+    """Parts without the conversations of a test part, but for their own test; how many groups went.
+
+    Raises ValueError where a part is then empty.
+    """
+    measured_on = {items.cluster(group) for group in test}
+    groups = dict(parts.groups)
+    withheld = 0
+    for part in ("train", "validation"):
+        kept = [group for group in groups[part] if items.cluster(group) not in measured_on]
+        withheld += len(groups[part]) - len(kept)
+        if groups[part] and not kept:
+            raise ValueError(
+                f"every rated conversation of part {part} is among those that measure: "
+                "take a smaller test_share, or other preferences"
+            )
+        groups[part] = kept
+    return replace(parts, groups=groups), withheld
 
 
 def counts(judged: Judgements) -> pd.DataFrame:
@@ -223,6 +250,8 @@ def counts(judged: Judgements) -> pd.DataFrame:
             **{f"of strength {m}": int((strengths == m).sum()) for m in (1, 2, 3)},
             "rated pairs": len(judged.ratings.groups[part]),
         }
+    if judged.withheld:
+        rows["train"]["rated pairs withheld"] = judged.withheld
     return pd.DataFrame(rows)
 
 
@@ -304,7 +333,7 @@ def train(judged: Judgements, setup: Setup) -> dict[str, Path]:
 def score(judged: Judgements, folders: Mapping[str, Path], setup: Setup) -> dict[str, np.ndarray]:
     """Scores float64 [rows] of every held-out response, by learner; the rule of length comes last.
 
-    Paper: silent.
+    A response that is too long is nan, where the recipe leaves such out. Paper: silent.
     """
     scores = {}
     for name, folder in folders.items():
@@ -323,13 +352,24 @@ def score_groups(
     It is the output for the reward or for helpfulness; of a learner that only weighs outputs it is
     goodness (`paper.GOODNESS`). Arguments as for `score`.
     """
+    recipe = setup.recipe
+    tokens = list(model.tokenise(groups, too_long=recipe.too_long))  # None where it does not fit
+    sizes = [len(group.responses) for group in groups]
+    fits = np.repeat([one is not None for one in tokens], sizes)  # [rows]
     outputs = model.score(
-        groups,
-        budget=setup.recipe.budget,
-        autocast=setup.recipe.autocast,
+        [one for one in tokens if one is not None],
+        budget=recipe.budget,
+        autocast=recipe.autocast,
         cache=setup.folder / "scores",
-    )  # [rows, A]
-    return outputs.double().numpy() @ weights_of(name, model)
+    )  # [rows that fit, A]
+    values = np.full(len(fits), np.nan)  # [rows]
+    values[fits] = outputs.double().numpy() @ weights_of(name, model)
+    return values
+
+
+def unscored(scores: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The rows that some learner has no score for, bool [rows]: none is measured on them."""
+    return np.isnan(np.stack(list(scores.values()))).any(axis=0)
 
 
 def weights_of(name: str, model: RewardModel) -> np.ndarray:
@@ -376,14 +416,15 @@ class Held(NamedTuple):
     clusters: np.ndarray
 
 
-def _held(judged: Judgements) -> Held:
+def _held(judged: Judgements, scores: Mapping[str, np.ndarray]) -> Held:
+    """What the scores of a test part are held against; rows without a score have no truth."""
     sizes = [len(group.responses) for group in judged.test]
     prompts = np.repeat(np.arange(len(sizes)), sizes)
     clusters = np.repeat([items.cluster(group) for group in judged.test], sizes)
     truths = []
     for truth in truths_of(judged).values():
         centred = metrics.within_groups(truth, prompts)
-        truths.append(np.where(np.isnan(centred), MISSING, centred))
+        truths.append(np.where(np.isnan(centred) | unscored(scores), MISSING, centred))
     return Held(truths, prompts, clusters)
 
 
@@ -401,7 +442,7 @@ def measured(scores: Mapping[str, np.ndarray], judged: Judgements, setup: Setup)
         setup: with the bootstrap's settings.
     """
     tables = {}
-    held = _held(judged)
+    held = _held(judged, scores)
     for name, values in scores.items():
         tables[name,] = _metrics(values, held, setup)
     return _stacked(tables, ["learner"], "value")
@@ -414,7 +455,7 @@ def compared(scores: Mapping[str, np.ndarray], judged: Judgements, setup: Setup)
     was not trained are left out. Paper: silent. Arguments as for `measured`.
     """
     tables = {}
-    held = _held(judged)
+    held = _held(judged, scores)
     for first, second, asks in COMPARED:
         if first in scores and second in scores:
             tables[first, second, asks] = _metrics(scores[first], held, setup, scores[second])
@@ -537,7 +578,7 @@ def pairs_to_see(
     Of the pairs that only one of them orders rightly, the one whose truth differs most; the same
     for the other learner. Each answer has both scores. Paper: silent.
     """
-    held = _held(judged)
+    held = _held(judged, scores)
     truth = held.truths[0]  # [rows]
     shown = []
     for right, wrong in ((first, second), (second, first)):
@@ -660,7 +701,8 @@ def published_gains() -> pd.DataFrame:
     Columns: judgements, first, second, asks, measure, difference, low, high, seeds.
     """
     names = ["judgements", "first", "second", "asks", "measure", "difference", "low", "high"]
-    return pd.DataFrame(published().get("differences", []), columns=[*names, "seeds"])
+    gains = pd.DataFrame(published().get("differences", []), columns=[*names, "seeds"])
+    return gains.astype({"difference": float, "low": float, "high": float})
 
 
 def published_in_words(measure: str = RIGHT) -> list[str]:

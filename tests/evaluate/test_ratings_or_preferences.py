@@ -1,5 +1,6 @@
 """Ratings or preferences: one set of judgements in two forms, learners in order, measures by hand."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,6 +75,25 @@ def test_both_forms_of_a_judgement_are_of_the_same_pairs():
     assert (table.loc["rated pairs"] == table.loc["pairs with a preference"]).all()
 
 
+def test_rated_conversations_that_measure_as_preferences_are_withheld(monkeypatch):
+    """Two files without splits are cut each by itself: a prompt tested on here was trained on there."""
+    ratings = [rated(str(i), 0, 1) for i in range(40)]
+    pairs = [rated(str(i), 0, 0, preference=1.0) for i in range(10, 50)]
+
+    def load(setup):
+        groups = pairs if setup.recipe.dataset == "pandalm" else ratings
+        cut = {"validation": groups[:8], "test": groups[8:16], "train": groups[16:]}
+        return Parts(cut, Loaded(groups, "by hand", False))
+
+    monkeypatch.setattr(learning.reward_training, "load_parts", load)
+    judged = learning.load_judgements(setup_of(preferences="pandalm", test_split=""))
+    tested = {group.id for group in judged.test}  # 18 to 25
+    learnt = [group.id for part in ("train", "validation") for group in judged.ratings.groups[part]]
+    assert len(tested) == 8 and not tested & set(learnt)
+    assert judged.withheld == 8 and len(learnt) == 24
+    assert learning.counts(judged).loc["rated pairs withheld", "train"] == 8
+
+
 # Learners
 
 
@@ -125,8 +145,10 @@ def test_learners_are_trained_in_order_and_read_again(tmp_path, monkeypatch):
     assert all(values.shape == (2 * len(judged.test),) for values in scores.values())
     learning.train(judged, setup)
     assert sorted(tmp_path.glob("training-*")) == trainings
-    on_pairs = learning.on_rewardbench(folders, setup)
-    assert set(on_pairs.learner) == {"five-weighted", "helpfulness", "scaled-begun", "scaled-expo"}
+    on_pairs, source = learning.on_rewardbench(folders, setup)
+    trained = ("five-weighted", "helpfulness", "scaled-begun", "scaled-expo")
+    assert set(on_pairs.row) == {learning.SEQUEL_ROWS[name] for name in trained}
+    assert set(on_pairs["not comparable"]) == {"other model"} and source.generated
     assert set(on_pairs.column) == {"overall", "chat", "chat-hard", "safety", "reasoning"}
     assert (on_pairs.ours.between(0, 100)).all()
 
@@ -158,6 +180,19 @@ def test_measures_by_hand():
     shifted = {"plain": scores["plain"] + np.repeat([0, 50, -9, 3.0], 2)}
     again = learning.measured(shifted, judged, setup_of()).set_index("measure")
     pd.testing.assert_series_equal(again.value, table.value)  # a prompt's level says nothing
+
+
+def test_a_response_too_long_to_score_is_measured_by_nobody():
+    """The rule of length has a score of it, the learners have none: all are held against the rest."""
+    judged = people(2, -1, 1)
+    scores = {
+        "plain": np.array([0, 1, 1, 0, np.nan, np.nan]),
+        learning.LONGER: np.array([0, 1, 0, 1, 0, 1.0]),
+    }
+    assert learning.unscored(scores).tolist() == [False] * 4 + [True] * 2
+    table = learning.measured(scores, judged, setup_of()).set_index(["learner", "measure"]).value
+    assert table["plain", learning.RIGHT] == 100
+    assert table[learning.LONGER, learning.RIGHT] == 50  # of all three it has two
 
 
 def test_differences_are_of_the_same_pairs():
@@ -221,6 +256,20 @@ def test_without_a_published_benchmark_its_tables_are_empty(tmp_path, monkeypatc
     assert learning.published() == {}
     assert len(learning.published_means()) == len(learning.published_gains()) == 0
     assert "learner" in learning.published_means() and "first" in learning.published_gains()
+
+
+def test_what_one_seed_published_has_no_interval_and_says_so(tmp_path, monkeypatch):
+    """JSON has no nan: a missing end of an interval comes as null and must not stop the notebook."""
+    row = {"judgements": 8, "measure": learning.RIGHT, "low": None, "high": None, "seeds": 1}
+    means = [row | {"learner": "plain", "value": 70.0}]
+    difference = {"first": "plain", "second": "helpfulness", "asks": "x", "difference": 2.0}
+    file = tmp_path / learning.PUBLISHED
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"means": means, "differences": [row | difference]}))
+    monkeypatch.setattr(learning.paths, "root", lambda: tmp_path)
+    assert learning.published_wide().to_dict() == {learning.RIGHT: {"Bradley-Terry": "70.0"}}
+    (sentence,) = learning.published_in_words()
+    assert sentence.endswith("+2.0 points, of one seed. Seeds: 1.")
 
 
 def test_intervals_over_seeds_are_students():

@@ -322,6 +322,24 @@ def test_columns_choose_what_is_compared(checkout):
     assert set(judged.column) == {"R HS2"} and len(judged) == len(paper.TABLES["table-2"].rows)
 
 
+def test_a_table_of_another_work_is_judged_alike_and_never_called_the_papers(checkout):
+    """Its numbers come from a secondary source, which each row says; generated pairs get no verdict."""
+    row = "SteerLM regression, helpfulness only"
+    run = start(REAL, of_paper=True)
+    judged = run.against_paper("sequel", ours(93.2, row, "overall"))
+    assert verdict(judged, row, "overall") == "consistent"
+    assert judged.theirs.notna().all() and "paper" not in judged
+    assert judged["read from"].str.startswith("secondary").all()
+    caption = run.artefacts["against-sequel.csv"]["caption"]
+    assert "secondary source" in caption and "not the paper's" in caption
+    other = ours(93.2, row, "overall").assign(**{"not comparable": "other model"})
+    assert verdict(run.against_paper("sequel", other), row, "overall") == (
+        "not comparable: other model"
+    )
+    made = start(MADE).against_paper("sequel", ours(93.2, row, "overall"))
+    assert verdict(made, row, "overall") == "not comparable: generated data"
+
+
 @pytest.mark.parametrize("wrong", [{"row": "helpfullness"}, {"column": "mean"}])
 def test_an_unknown_row_or_column_is_named(checkout, wrong):
     with pytest.raises(KeyError, match=f"table-2 has no .*{next(iter(wrong.values()))}"):
