@@ -25,7 +25,7 @@ from hs2lib.data.rows import printable
 from hs2lib.evaluate import judgebench, rewardbench_2, rm_bench
 from hs2lib.group import Group
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.report import report, show, verdict
+from hs2lib.report import report, verdict
 from hs2lib.report.answers import Answer
 from hs2lib.run.setup import Setup
 from hs2lib.stats.bootstrap import bootstrap, difference, inside
@@ -326,18 +326,6 @@ def table(results: Mapping[str, Result]) -> pd.DataFrame:
         frame["verdict"] = result.beside.verdict
         frames.append(frame)
     return pd.concat(frames, ignore_index=True)
-
-
-def narrow(wide: pd.DataFrame) -> pd.DataFrame:
-    """The table as a notebook shows it: a number and its interval in one cell, no empty rows."""
-    rows = wide[wide[f"{MODEL} (%)"].notna()]
-    shown = rows[["benchmark", "part", "level", "questions"]].copy()
-    for who in (MODEL, *RULES):
-        columns = (f"{who} (%)", f"{who} low", f"{who} high")
-        bounds = zip(*(rows[column] for column in columns), strict=True)
-        shown[f"{who} (%)"] = [show.interval(*bound, digits=1) for bound in bounds]
-    shown["beside the rules"] = rows.verdict
-    return shown.reset_index(drop=True)
 
 
 def empty(wide: pd.DataFrame) -> list[str]:
