@@ -276,12 +276,17 @@ class RewardBenchmark:
         return not self.generated and not self.answered_by and self.counts == self.whole
 
     @property
+    def partial(self) -> bool:
+        """Whether these are some of the benchmark's questions and not all."""
+        return not self.generated and self.counts != self.whole
+
+    @property
     def title(self) -> str:
         """The benchmark's name where all of it is here; else how much, or that it was generated."""
         if self.generated:
             return f"generated questions in the form of {self.name}"
         of = f", pairs of {self.answered_by}" if self.answered_by else ""
-        if self.counts == self.whole:
+        if not self.partial:
             return f"{self.name}{of}"
         lacking = f"; without {', '.join(self.absent)}" if self.absent else ""
         number = f"{len(self):,} of {sum(self.whole.values()):,} questions"

@@ -328,25 +328,6 @@ def table(results: Mapping[str, Result]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _cell(value: float, low: float, high: float) -> str:
-    """A percentage with its interval in a table; one without an interval stands alone."""
-    if np.isnan(low):
-        return f"{value:.1f}"
-    return f"{value:.1f} [{low:.1f}, {high:.1f}]"
-
-
-def narrow(wide: pd.DataFrame) -> pd.DataFrame:
-    """The table as a notebook shows it: a number and its interval in one cell, no empty rows."""
-    rows = wide[wide[f"{MODEL} (%)"].notna()]
-    shown = rows[["benchmark", "part", "level", "questions"]].copy()
-    for who in (MODEL, *RULES):
-        columns = (f"{who} (%)", f"{who} low", f"{who} high")
-        bounds = zip(*(rows[column] for column in columns), strict=True)
-        shown[f"{who} (%)"] = [_cell(*bound) for bound in bounds]
-    shown["beside the rules"] = rows.verdict
-    return shown.reset_index(drop=True)
-
-
 def empty(wide: pd.DataFrame) -> list[str]:
     """The numbers that stay empty because a part is absent, as "RM-Bench: math"."""
     rows = wide[wide[f"{MODEL} (%)"].isna() & (wide.level == "")]

@@ -1,9 +1,9 @@
-"""The figure of notebook 16: a panel a benchmark, a row a part, every number where it belongs."""
+"""The figure and the table of notebook 16: a panel a benchmark, a row a part, every number where it belongs."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from hs2lib.report import figures_benchmarks
+from hs2lib.report import beside_rules
 
 
 def test_every_number_stands_in_its_row_and_panel():
@@ -23,7 +23,7 @@ def test_every_number_stands_in_its_row_and_panel():
         for who, value in numbers.items():
             rows.append((benchmark, part, 9, chance, who, value, value - 5, value + 5))
     columns = ["benchmark", "part", "questions", "chance", "by", "value", "low", "high"]
-    fig = figures_benchmarks.beside_rules(pd.DataFrame(rows, columns=columns), "T")
+    fig = beside_rules.figure(pd.DataFrame(rows, columns=columns), "T")
     first, second = fig.axes
     assert [label.get_text() for label in first.get_yticklabels()] == ["overall (9)", "one (9)"]
     assert [label.get_text() for label in second.get_yticklabels()] == ["two (9)"]
@@ -37,3 +37,24 @@ def test_every_number_stands_in_its_row_and_panel():
     legend = [text.get_text() for text in first.get_legend().get_texts()]
     assert legend == ["model, 95 % interval", *numbers][:1] + list(numbers)[1:]
     plt.close(fig)
+
+
+def test_a_cell_has_a_number_and_its_interval_and_empty_rows_are_left_out():
+    """By hand: 70 from 65 to 75 is "70.0 [65.0, 75.0]"; a number without interval stands alone; an empty one is no row."""
+    about = {"benchmark": "A", "level": "", "questions": 9, "verdict": "above"}
+    nan = float("nan")
+    numbers = {}
+    for who in ("model", *beside_rules.MARKERS):
+        numbers |= {f"{who} (%)": 70.0, f"{who} low": 65.0, f"{who} high": 75.0}
+    alone = numbers | {"model low": nan, "model high": nan}
+    empty = dict.fromkeys(numbers, nan)
+    rows = [
+        about | {"part": part} | row
+        for part, row in (("one", numbers), ("two", alone), ("x", empty))
+    ]
+    cells = beside_rules.shown(pd.DataFrame(rows))
+    assert cells["model (%)"].tolist() == ["70.0 [65.0, 75.0]", "70.0"]
+    assert (
+        cells.part.tolist() == ["one", "two"]
+        and cells["beside the rules"].tolist() == ["above"] * 2
+    )

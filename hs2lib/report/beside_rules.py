@@ -1,10 +1,11 @@
-"""Figures of notebook 16: a reward model beside rules without content, benchmark by benchmark."""
+"""The figure and the table of notebook 16: a reward model beside rules that read nothing."""
 
 import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from hs2lib.report import show
 from hs2lib.report.figures import LENGTH, SCORE, dots, legend_beside
 
 # How the rules are drawn: a marker that says which way they lean.
@@ -13,7 +14,22 @@ MARKERS = {"longest answer": ">", "shortest answer": "<", "random answer": "o"}
 ROW = 0.3  # height of a number, inches
 
 
-def beside_rules(drawn: pd.DataFrame, title: str) -> Figure:
+def shown(wide: pd.DataFrame) -> pd.DataFrame:
+    """Every number and its interval in one cell, without the rows that are empty.
+
+    wide: of `hs2lib.evaluate.reward_benchmarks.table`.
+    """
+    rows = wide[wide["model (%)"].notna()]
+    cells = rows[["benchmark", "part", "level", "questions"]].copy()
+    for who in ("model", *MARKERS):
+        columns = (f"{who} (%)", f"{who} low", f"{who} high")
+        bounds = zip(*(rows[column] for column in columns), strict=True)
+        cells[f"{who} (%)"] = [show.interval(*bound, digits=1) for bound in bounds]
+    cells["beside the rules"] = rows.verdict
+    return cells.reset_index(drop=True)
+
+
+def figure(drawn: pd.DataFrame, title: str) -> Figure:
     """A panel for each benchmark: the model and the rules with their intervals, part by part.
 
     Args:
