@@ -20,6 +20,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from hs2lib.data import check as doctor
 from hs2lib.data.load import load
 from hs2lib.launch import runner
+from hs2lib.models import derived
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import root
 from hs2lib.run import graph
@@ -287,6 +288,8 @@ def test_every_command_of_readme_and_guide_is_one(tmp_path, monkeypatch, capsys)
                 check_run(rest)
             elif module == "hs2lib.score":
                 score_command.parser().parse_args(rest)
+            elif module == "hs2lib.models.derived":
+                derived.parser().parse_args(rest)
             else:
                 assert module == "hs2lib.data.check", (page, words)
                 doctor.main(rest)  # a word that it has not would end the test

@@ -82,23 +82,22 @@ def test_run_all_as_it_stands(name, folders, monkeypatch):
         assert source in about["caption"], artefact
 
 
-def test_own_ratings_as_the_readme_says_with_an_attribute_that_nobody_rated(folders, monkeypatch):
+def test_own_ratings_as_the_page_says_with_an_attribute_that_nobody_rated(folders, monkeypatch):
     """It may be left empty, and 01 and 05 broke on it."""
     (about,) = re.findall(
-        r"^## Your own ratings\n\n(.*?)\n\n", (root() / "README.md").read_text(), re.M | re.S
+        r"^## In a notebook\n\n(.*?)\n\n",
+        (root() / "docs/own-ratings.md").read_text(),
+        re.M | re.S,
     )
     named = dict(re.findall(r'`(\w+) = "([^"]+)"`', about))
-    assert (
-        named == {"dataset": "ratings", "source": "folder", "path": "my.jsonl"}
-        and "empty where not rated" in about
-    )
+    assert named == {"dataset": "ratings", "source": "folder", "path": "my.csv"}
     rated = dict(zip(ATTRIBUTES, (0, 1, None, 3, 4), strict=True))
     rows = [
         rated | {"prompt": f"{i}?", "response": "a" * (i + j + 1), "verbosity": j}
         for i in range(20)
         for j in (0, 1)
     ]
-    (folders / "my.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pd.DataFrame(rows).to_csv(folders / "my.csv", index=False)
     monkeypatch.chdir(folders)
     execute("01_dataset_statistics", "smoke", n_boot=100, **named)
     quick = dict(model_name="tiny", head="fresh", n_boot=100, steps=1, ridge_groups=0)

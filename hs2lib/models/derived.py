@@ -209,17 +209,22 @@ def save_extrapolated(
     return folder
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Command line: extrapolate from two saved reward models; returns 0, or 2 for an error."""
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    options = argparse.ArgumentParser(
         prog="python -m hs2lib.models.derived",
         description="Extrapolate from two saved reward models of one architecture (ExPO).",
     )
-    parser.add_argument("weak", help="folder of the model that the strong one was begun from")
-    parser.add_argument("strong", help="folder of the strong model")
-    parser.add_argument("folder", type=Path, help="new folder to write")
-    parser.add_argument("--alpha", type=float, default=EXPO, help="0 is weak, 1 strong (1.52)")
-    args = parser.parse_args(arguments)
+    options.add_argument("weak", help="folder of the model that the strong one was begun from")
+    options.add_argument("strong", help="folder of the strong model")
+    options.add_argument("folder", type=Path, help="new folder to write")
+    options.add_argument("--alpha", type=float, default=EXPO, help="0 is weak, 1 strong (1.52)")
+    return options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line: extrapolate from two saved reward models; returns 0, or 2 for an error."""
+    args = parser().parse_args(arguments)
     try:
         folder = save_extrapolated(args.weak, args.strong, args.folder, args.alpha)
     except ValueError as error:
