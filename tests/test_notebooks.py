@@ -91,12 +91,12 @@ def test_own_ratings_as_the_page_says_with_an_attribute_that_nobody_rated(folder
     )
     named = dict(re.findall(r'`(\w+) = "([^"]+)"`', about))
     assert named == {"dataset": "ratings", "source": "folder", "path": "my.csv"}
-    rated = dict(zip(ATTRIBUTES, (0, 1, None, 3, 4), strict=True))
-    rows = [
-        rated | {"prompt": f"{i}?", "response": "a" * (i + j + 1), "verbosity": j}
-        for i in range(20)
-        for j in (0, 1)
-    ]
+    rows = []
+    for i in range(20):
+        for j in (0, 1):
+            labels = (i % 5, (i + j) % 5, None, 2 + 2 * j, j)  # complexity: 3 in the mean
+            row = dict(zip(ATTRIBUTES, labels, strict=True))
+            rows.append(row | {"prompt": f"{i}?", "response": "a" * (i + j + 1)})
     pd.DataFrame(rows).to_csv(folders / "my.csv", index=False)
     monkeypatch.chdir(folders)
     execute("01_dataset_statistics", "smoke", n_boot=100, **named)
