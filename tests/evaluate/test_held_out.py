@@ -122,9 +122,22 @@ def test_the_prompts_to_show_are_chosen_by_the_truth(saved):
     assert "DPO has 2.00, SFT 3.00" in second[0] and second[1].id == ids[2]
 
 
+def test_prompts_and_rows_are_at_hand_to_ask_and_to_browse(saved):
+    """Every policy's answer to each prompt once, though two notebooks left SFT's; without answers none."""
+    assert held_out.prompts_of(held_out.side_by_side(SETUP)) == []
+    groups = list(generate.groups(3, seed=1, split="validation"))
+    ids = [group.id for group in groups]
+    saved(*[frame.assign(prompt=ids, response=ids) for frame in (SFT, SFT, BETTER)])
+    beside = held_out.side_by_side(SETUP)
+    assert [group.prompt for group in held_out.prompts_of(beside)] == [g.prompt for g in groups]
+    assert beside.rows.policy.tolist() == ["SFT"] * 3 + ["DPO"] * 3
+    assert beside.rows.response.tolist() == ids * 2
+
+
 def test_of_real_prompts_the_reward_model_alone_decides(saved):
     saved(SFT.drop(columns="truth"), WORSE.drop(columns="truth"))
     beside = held_out.side_by_side(SETUP)
+    assert held_out.prompts_of(beside) == [], "of real prompts their ids alone are kept"
     assert not beside.truth_known and beside.means.measure.unique().tolist() == [
         "reward model's score",
         "characters",
