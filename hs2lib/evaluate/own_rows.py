@@ -267,14 +267,23 @@ def more_ratings(
     n_clusters = len(np.unique(evaluated.clusters))
     gained = bootstrap(stacked, evaluated.clusters, gain, **options)
     gained = inside(gained, (-2,), (2,), n_clusters)
-    sentence = _more_in_words(label, n_clusters, *map(float, gained.at(0)))
+    prompts = f"{round(len(items) / 2):,} to {len(items):,}"
+    sentence = _more_in_words(label, prompts, n_clusters, *map(float, gained.at(0)))
     return MoreRatings(curve, label, sentence)
 
 
-def _more_in_words(label: str, n_clusters: int, gain: float, low: float, high: float) -> str:
+def _more_in_words(
+    label: str, prompts: str, n_clusters: int, gain: float, low: float, high: float
+) -> str:
     """Whether more ratings would help, from what the second half of them added.
 
-    n_clusters: how many held-out conversations say so.
+    Args:
+        label: what R stands for.
+        prompts: from how many to how many, in words.
+        n_clusters: how many held-out conversations say so.
+        gain: of R, with the ends of its interval.
+        low: its lower end.
+        high: its upper end.
     """
     if math.isnan(gain):
         return (
@@ -282,7 +291,7 @@ def _more_in_words(label: str, n_clusters: int, gain: float, low: float, high: f
         )
     ends = "" if math.isnan(low) else f" ({low:+.2f} to {high:+.2f})"
     text = (
-        f"From half of the ratings to all of them, {label}, by ridge on frozen states, "
+        f"From {prompts} rated prompts, {label}, by ridge on frozen states, "
         f"changed by {gain:+.2f}{ends}."
     )
     if n_clusters < SAY_SO:

@@ -38,6 +38,9 @@ VALIDATED = 60  # prompts that choose the checkpoint, at most
 MEASURED = 300  # prompts that are measured on, at most
 RIDGE = 400  # groups that baselines and the head's start are fitted to, at most
 
+# Tokens of a micro-batch: a step of the base then takes about 3 GB of memory.
+BUDGET = 1024
+
 FEWEST = 8  # prompts: fewer cannot be cut into three parts
 
 
@@ -153,13 +156,18 @@ def _training(kind: str, loaded: load.Loaded, values: dict, tier: str) -> tuple[
         return settings, recipe, f"{words}, with the settings of tier {tier}."
     base = values.get("model_name", BASE)
     settings["model_name"] = base
-    sizes, of_recipe, work = sized(groups, prompts)
+    steps = values.get("recipe", {}).get("steps", 0)
+    sizes, of_recipe, work = sized(groups, prompts, values.get("epochs", 0), steps)
     if base not in ("small", "tiny"):
         of_recipe |= {"method": "lora"}
         sizes["learning_rate"] = 2e-4
-    epochs = values.get("epochs", sizes["epochs"])
+    epochs = sizes["epochs"]
     name = BASE_IN_WORDS if base == BASE else base
-    words += f", from {name}, {epochs:g} {'time' if epochs == 1 else 'times'} over its rows"
+    words += f", from {name}, "
+    if steps:
+        words += f"{steps} steps"
+    else:
+        words += f"{epochs:g} {'time' if epochs == 1 else 'times'} over its rows"
     if base == BASE:
         speed = cost.operations_a_second(os.cpu_count() or 1)
         seconds = cost.seconds_on_cpu(BASE_WEIGHTS, work, speed)
@@ -171,7 +179,9 @@ def _training(kind: str, loaded: load.Loaded, values: dict, tier: str) -> tuple[
     return settings | sizes, recipe | of_recipe, f"{words}."
 
 
-def sized(groups: Sequence[Group], prompts: int) -> tuple[dict, dict, cost.Work]:
+def sized(
+    groups: Sequence[Group], prompts: int, epochs: float = 0, steps: int = 0
+) -> tuple[dict, dict, cost.Work]:
     """Sizes of a training that fit the rows: parameters, settings of the recipe, and its work.
 
     A small file is seen up to `MOST_EPOCHS` times, a large one once. It is validated `VALIDATIONS`
@@ -180,6 +190,8 @@ def sized(groups: Sequence[Group], prompts: int) -> tuple[dict, dict, cost.Work]
     Args:
         groups: all rows.
         prompts: how many different ones they have.
+        epochs: passes that were asked for, 0 for as many as fit.
+        steps: that were asked for, 0 for all of the passes.
     """
     tokens = sum(_tokens(group) for group in groups)
     validation_share = round(min(0.15, VALIDATED / prompts), 4)
@@ -187,14 +199,15 @@ def sized(groups: Sequence[Group], prompts: int) -> tuple[dict, dict, cost.Work]
     trained_share = 1 - validation_share - test_share
     n_trained = round(trained_share * len(groups))
     in_a_pass = trained_share * tokens
-    epochs = float(min(MOST_EPOCHS, max(1, TRAINED_TOKENS // max(in_a_pass, 1))))
+    fitting = min(MOST_EPOCHS, max(1, TRAINED_TOKENS // max(in_a_pass, 1)))
+    epochs = float(epochs or fitting)
     if n_trained >= 128:
         batch = 8
     elif n_trained >= 32:
         batch = 4
     else:
         batch = 2
-    steps = max(1, int(epochs * n_trained) // batch)
+    steps = steps or max(1, int(epochs * n_trained) // batch)
     every = max(1, -(-steps // VALIDATIONS))
     recipe = {
         "validation_share": validation_share,
@@ -204,11 +217,13 @@ def sized(groups: Sequence[Group], prompts: int) -> tuple[dict, dict, cost.Work]
         "save_every": max(every, 50),
         "head": "ridge",
         "ridge_groups": RIDGE,
+        "budget": BUDGET,
         "too_long": "leave out",
     }
     scored = (VALIDATIONS + 1) * validation_share * tokens + 2 * test_share * tokens
     scored += min(1, RIDGE / max(n_trained, 1)) * in_a_pass
-    work = cost.Work(trained=epochs * in_a_pass, scored=scored)
+    passes = steps * batch / max(n_trained, 1)
+    work = cost.Work(trained=passes * in_a_pass, scored=scored)
     return {"epochs": epochs, "batch": batch}, recipe, work
 
 

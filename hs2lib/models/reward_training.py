@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import torch
+from torch import distributed
 
 from hs2lib import paths
 from hs2lib.data import held_out as held_out_rows
@@ -513,6 +514,8 @@ def export_classifier(
     trained on and what it is worth. The held-out rows lie beside it, for notebook 06. Paper:
     silent.
 
+    Under torchrun every process calls this alike, after `export`.
+
     Args:
         model: trained.
         data: that it was trained on.
@@ -527,9 +530,15 @@ def export_classifier(
         ValueError: as `hs2lib.models.export.export`.
     """
     left = setup.folder / held_out_rows.FILE
+    folder = setup.folder / "classifier"
+    several = distributed.is_initialized()
+    if several and distributed.get_rank() > 0:
+        return folder if data.loaded.own else None
     if not data.loaded.own:
         left.unlink(missing_ok=True)  # of an earlier run on other rows
         return None
+    if several:  # each process holds a part of the weights; `export` has gathered them
+        model = RewardModel.load(setup.folder / "model")
     scales = {}
     if setup.recipe.objective == "regression":
         scales = {name: data.loaded.scale_of(name).words for name in model.attributes}
@@ -539,6 +548,5 @@ def export_classifier(
         numbers.append(f"{responses:,} responses to {len(groups):,} prompts in part {name}")
     about = f"{data.loaded.source}: {', '.join(numbers)}. {verdict}"
     held_out_rows.write(left, data.groups["test"], data.loaded)
-    folder = setup.folder / "classifier"
     classifiers.export(model, folder, data=about, held_out=held_out, scales=scales)
     return folder

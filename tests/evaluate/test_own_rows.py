@@ -182,7 +182,7 @@ def test_preferences(folder):
     assert all_of.model.attributes == ("reward",) and all_of.model.scales == {}
     assert_plain_transformers_agrees(all_of, widest=1)
     more = own_rows.more_ratings(all_of.evaluated, all_of.inputs, all_of.data, all_of.setup)
-    assert more.label == "pairs ordered rightly" and "From half of the" in more.sentence
+    assert more.label == "pairs ordered rightly" and "From 6 to 12 rated prompts" in more.sentence
     left = held_out.pairs(all_of.setup.folder / held_out.FILE, {})
     assert len(left.pairs) == len(all_of.data.groups["test"]) == 5
 

@@ -66,6 +66,8 @@ def test_a_file_of_ratings_is_enough(folder, capsys):
     assert recipe.attributes == ("clarity", "tone") and recipe.scale == "1-5"
     assert (recipe.model_name, recipe.method) == ("embedded", "lora")
     assert recipe.test_split == "" and recipe.objective == "regression"
+    threads = graph.threads("05_reward_model_training@mine", "smoke", 4)
+    assert threads == 4, "the small base alone gains nothing by a second one"
 
 
 def test_preferences_are_trained_on_as_such(folder, capsys):
@@ -191,6 +193,9 @@ def test_the_time_is_that_of_all_tokens():
     _, _, work = own_file.sized(groups(2000), 2000)
     tokens = 3 * (420 / own_file.CHARACTERS_A_TOKEN + own_file.TOKENS_A_TURN)
     assert work.trained == pytest.approx(1640 * tokens)
+    _, _, work = own_file.sized(groups(2000), 2000, steps=10)
+    assert work.trained == pytest.approx(10 * 8 * tokens), "of the steps that were asked for"
+    _, _, work = own_file.sized(groups(2000), 2000)
     assert work.scored == pytest.approx((5 * 60 + 2 * 300 + 400) * tokens)
     seconds = cost.seconds_on_cpu(1e8, cost.Work(trained=1000, scored=1000), 1e11)
     assert seconds == pytest.approx(cost.BESIDE_PRODUCTS * 2e8 * 1000 * (1 + cost.TRAINED) / 1e11)
