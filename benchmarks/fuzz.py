@@ -32,6 +32,7 @@ from hs2lib.collect import annotate
 from hs2lib.data import check, pairs
 from hs2lib.data.load import SETS, load
 from hs2lib.data.rows import DataError
+from hs2lib.data.shapes import read_prompts
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench, questions, truthfulqa
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 
@@ -121,6 +122,23 @@ ROWS: dict[str, list[dict]] = {
         },
         {"prompt": "p", "chosen": ["a", "b", "c"], "rejected": ["d", "e", "f"]},
     ],
+    "answers-to-score": [
+        {"system": "s", "instruction": "i", "input": "more", "output": "r", "lang": "en"},
+        {"messages": TALK},
+    ],
+    "numbered": [
+        {"context": TALK[:1], "response1": "a", "response2": "b", "overall_preference": -1},
+        {"prompt": "p", "output_1": "a", "output_2": "b", "winner": "tie"},
+        {"prompt": "p", "response_0": "a", "response_1": "b", "better_response_id": 1},
+    ],
+    "better-first": [
+        {"chosen": HUMAN + "a", "rejected": HUMAN + "b"},
+        {"conversation_input": TALK[:1], "chosen": {"answer": "a"}, "reject": {"answer": "b"}},
+        {"prompt": "p", "bon_best": {"answer": "a"}, "loser_list": [{"answer": "b"}] * 2},
+    ],
+    "ranked": [
+        {"prompt": HUMAN, "answers": [{"answer": "a", "rank": 1.0}, {"answer": "b", "rank": 2.0}]}
+    ],
     "humanevalpack": [
         {"prompt": "p", "instruction": "i", "declaration": "d"}
         | {"canonical_solution": "a", "buggy_solution": "b"}
@@ -159,6 +177,7 @@ ROWS: dict[str, list[dict]] = {
     ],
     "form": [{**RATED, "group": "g", "annotator": "ann"}],
 }
+TO_SCORE = ("answers-to-score", "numbered", "better-first", "ranked")
 FORMATS = ("jsonl", "jsonl.gz", "json", "json.gz", "csv", "csv.gz", "parquet")
 ONLY = {
     "form": ("jsonl",),
@@ -377,8 +396,12 @@ def readers(folder: Path) -> dict[str, Callable[[Path, random.Random], object]]:
             return check.examine(path)[1]
         return pairs.load_pairs("folder", path=path, strict=draw.random() < 0.5)
 
+    def to_score(path: Path, draw: random.Random) -> object:
+        return read_prompts(path, strict=draw.random() < 0.5)
+
     return {
         **{name: partial(loaded, name) for name in SETS},
+        **dict.fromkeys(TO_SCORE, to_score),
         "pairs": of_pairs,
         "humanevalpack": lambda path, draw: pairs.read_groups(path, "s", "x"),
         "truthfulqa": at("truthfulqa/mc_task.json", truthfulqa.load),

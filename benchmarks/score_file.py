@@ -115,7 +115,8 @@ def main(argv: list[str] | None = None) -> None:
         folder, file = Path(scratch) / "classifier", Path(scratch) / "pairs.jsonl"
         model = RewardModel.new(options.model, attributes=("reward",))
         with torch.no_grad():
-            model.head.weight.normal_(generator=torch.Generator().manual_seed(0))
+            sd = model.head.in_features**-0.5  # scores differ by about 1
+            model.head.weight.normal_(0, sd, generator=torch.Generator().manual_seed(0))
         export(model, folder)
         file.write_text(json_lines(pairs(options.pairs)))
         ours = load_reward_model(folder).to(options.device).eval()

@@ -155,7 +155,7 @@ def _pairs(path: Path, faults: Examined) -> list[str]:
         f"columns: {columns}",
     ]
     if faults.partners:
-        sentences.append(f"{len(faults.partners):,} ties, which are counted and compare nothing")
+        sentences.append(f"ties, which compare nothing: {len(faults.partners):,}")
     return sentences
 
 

@@ -17,7 +17,15 @@ from itertools import combinations, islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from hs2lib.data.layouts import BY_NAME, Columns, Layout, kind_of, layout_of
 from hs2lib.data.readers import spoken_turns, turns
@@ -160,6 +168,14 @@ class Answer(Row, extra="ignore"):
     )
     rank: float | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def no_message(cls, value: dict) -> dict:
+        """The object as it is; raises ValueError for a message, whose speaker is not known."""
+        if isinstance(value, dict) and {"role", "from"} & value.keys():
+            raise ValueError("it is a message")
+        return value
+
 
 class Read(NamedTuple):
     """A response as it was read: the turns before it, if it is a conversation, and its text.
@@ -204,7 +220,8 @@ def _answer(talk: str | Answer | ChatMessage | list) -> Read:
 
 def _answers(value: str | Answer | ChatMessage | list) -> list[Read]:
     """The responses in a column, which are one or a list."""
-    if isinstance(value, list) and not isinstance(value[0], ChatMessage | Spoken):
+    is_list = isinstance(value, list)
+    if is_list and not all(isinstance(item, ChatMessage | Spoken) for item in value):
         return [_answer(item) for item in value]
     return [_answer(value)]
 

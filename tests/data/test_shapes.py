@@ -204,6 +204,17 @@ def test_a_fault_that_all_rows_have_stands_once(tmp_path):
         ({"prompt": 7, "response": "r"}, "prompt", "expected text or a list of {role, content}, got 7"),
         ({"prompt": "p", "responses": []}, "responses", "got [] (list)"),
         ({"prompt": "p", "responses": ["a", {"model": "m"}]}, "responses", "expected text or a list"),
+        # Two messages of unknown speakers were two responses.
+        (
+            {"prompt": "p", "response": [{"role": "tool", "content": "a"}, {"role": "bot", "content": "b"}]},
+            "response",
+            "expected text or a list of {role, content}",
+        ),
+        (
+            {"prompt": "p", "response": [{"role": "user", "content": "a"}, {"answer": "b"}]},
+            "response",
+            "the last message is the user's",
+        ),
         ({"response": "r"}, "prompt", "no prompt that ends with the user"),
         (
             {"messages": [{"role": "user", "content": "a"}]},

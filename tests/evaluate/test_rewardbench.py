@@ -510,6 +510,55 @@ def test_a_strength_of_preference_says_by_its_sign_which_answer_is_better(tmp_pa
     ]
 
 
+def test_ties_are_no_faults_and_are_counted(tmp_path, capsys):
+    """HelpSteer2-Preference stopped at its zeros, though the guide said that a 0 is a tie."""
+    file = tmp_path / "mine.jsonl"
+    two = {"prompt": "a", "response_1": "b", "response_2": "c"}
+    rows = [two | {"preference_strength": k} for k in (-3, 0, 1)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    benchmark = pair_sets.load_pairs("folder", path=file)
+    assert [pair.id for pair in benchmark.pairs] == ["mine/0", "mine/2"]
+    (aside,) = benchmark.set_aside
+    assert aside.line == 2 and "a tie: neither answer is better" in str(aside)
+    assert check.main([str(file)]) == 0
+    printed = capsys.readouterr().out
+    assert "read as pairs\n  2 pairs in 1 subsets: mine" in printed
+    assert "ties, which compare nothing: 1" in printed
+
+
+def test_pairs_of_other_published_shapes(tmp_path):
+    """By hand: HH-RLHF's texts, HelpSteer3, RMB's best of three, and ranks 1, 2, 3 of Nectar."""
+    talk = [{"role": "user", "content": "a"}]
+    rows = {
+        "hh": {"chosen": "\n\nHuman: a\n\nAssistant: b", "rejected": "\n\nHuman: a\n\nAssistant: c"},
+        "three": {"context": talk, "response1": "c", "response2": "b", "overall_preference": 2},
+        "bon": {"conversation_input": talk, "bon_best": {"answer": "b"}, "loser_list": [{"answer": "c"}, {"answer": "d"}]},
+        "ranked": {"prompt": "\n\nHuman: a\n\nAssistant: ", "source": ["x"], "answers": [{"answer": text, "rank": rank} for text, rank in zip("cbd", (2, 1, 3), strict=True)]},
+    }  # fmt: skip
+    expected = {
+        "hh": {"0": "bc"},
+        "three": {"0": "bc"},
+        "bon": {"0-0-0": "bc", "0-0-1": "bd"},
+        "ranked": {"0-1-0": "bc", "0-0-2": "cd", "0-1-2": "bd"},
+    }
+    for name, row in rows.items():
+        file = tmp_path / f"{name}.jsonl"
+        file.write_text(json.dumps(row) + "\n")
+        pairs = pair_sets.load_pairs("folder", path=file).pairs
+        assert {pair.prompt for pair in pairs} == {(Turn("user", "a"),)}
+        texts = {
+            pair.id.partition("/")[2]: "".join(r.text for r in pair.responses) for pair in pairs
+        }
+        assert texts == expected[name]
+
+
+@needs_mirror
+def test_real_helpsteer2_preferences_have_their_ties_set_aside():
+    path = "helpsteer2/preference_validation_403pairs.jsonl.gz"
+    benchmark = pair_sets.load_pairs("folder", path=path)
+    assert (len(benchmark.pairs), len(benchmark.set_aside)) == (331, 72)
+
+
 def test_usual_columns_are_recognised_and_named_others_carried_along(tmp_path):
     """The files that people have, without a converter; what was read as what is said, and nothing is dropped."""
     file, talk = tmp_path / "mine.jsonl", [{"role": "user", "content": "a", "name": None}]
