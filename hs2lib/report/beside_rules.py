@@ -5,8 +5,8 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from hs2lib.report import show
 from hs2lib.report.figures import LENGTH, SCORE, dots, legend_beside
+from hs2lib.report.report import interval
 
 # How the rules are drawn: a marker that says which way they lean.
 MARKERS = {"longest answer": ">", "shortest answer": "<", "random answer": "o"}
@@ -24,7 +24,7 @@ def shown(wide: pd.DataFrame) -> pd.DataFrame:
     for who in ("model", *MARKERS):
         columns = (f"{who} (%)", f"{who} low", f"{who} high")
         bounds = zip(*(rows[column] for column in columns), strict=True)
-        cells[f"{who} (%)"] = [show.interval(*bound, digits=1) for bound in bounds]
+        cells[f"{who} (%)"] = [interval(*bound, digits=1) for bound in bounds]
     cells["beside the rules"] = rows.verdict
     return cells.reset_index(drop=True)
 

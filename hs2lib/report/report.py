@@ -9,6 +9,7 @@ import ast
 import csv
 import html
 import json
+import math
 import os
 import platform
 import random
@@ -112,6 +113,16 @@ def device() -> str:
     about = file.read_text() if file.exists() else ""
     name = re.search(r"^model name\s*: (.*)$", about, re.M)
     return f"{name[1] if name else platform.machine()}, {os.cpu_count()} cores"
+
+
+def interval(value: float, low: float, high: float, digits: int = 2) -> str:
+    """A number with its interval as a cell of a table, `2.68 [2.67, 2.70]`; a dash for none."""
+    if math.isnan(value):
+        return DASH
+    number = f".{digits}f"
+    if math.isnan(low):
+        return format(value, number)
+    return f"{value:{number}} [{low:{number}}, {high:{number}}]"
 
 
 class Run:
@@ -275,7 +286,7 @@ class Run:
             name: of the two files.
             caption: without provenance, which is added.
             digits: decimals that the notebook and the .tex show.
-            shown: what the notebook shows in its place, as a wide table of `show.interval`.
+            shown: what the notebook shows in its place, as a wide table of `interval`.
             of_data: False for a table that no data went into.
             folded: a line that stands in for the table and unfolds it; "" shows it at once.
         """

@@ -205,16 +205,6 @@ def rated(group: Group) -> list[Answer]:
     return shown
 
 
-def interval(value: float, low: float, high: float, digits: int = 2) -> str:
-    """A number with its interval as a cell of a table, `2.68 [2.67, 2.70]`; a dash for none."""
-    if math.isnan(value):
-        return DASH
-    number = f".{digits}f"
-    if math.isnan(low):
-        return format(value, number)
-    return f"{value:{number}} [{low:{number}}, {high:{number}}]"
-
-
 def browse(all_groups: Sequence[Group]) -> ipywidgets.VBox:
     """A browser of groups for a live notebook: a slider picks one, a text leads to the next.
 
