@@ -25,6 +25,7 @@ from hs2lib.data.rows import printable
 from hs2lib.evaluate import judgebench, rewardbench_2, rm_bench
 from hs2lib.group import Group
 from hs2lib.models.reward_model import RewardModel
+from hs2lib.paths import manifest_place
 from hs2lib.report import report, verdict
 from hs2lib.report.answers import Answer
 from hs2lib.run.setup import Setup
@@ -501,15 +502,20 @@ def golden(source: str) -> tuple[pd.DataFrame, dict[str, str]]:
 REWARDBENCH = "06_rewardbench_evaluation"
 
 
-def rewardbench_row(setup: Setup) -> pd.DataFrame:
-    """What notebook 06 left of RewardBench for the same model; empty where there is nothing.
+def rewardbench_row(model: RewardModel, setup: Setup) -> pd.DataFrame:
+    """What notebook 06 left of RewardBench for just this model; empty where there is nothing.
 
-    A model that was named (`model`) is not the one of notebook 06. Columns: name, pairs, accuracy
-    (%), 95 % low, 95 % high, longer wins (%), shorter wins (%), of overall or of the sections.
+    The manifest of notebook 06 says which model's files it read. Those of another model, or of none
+    at all, are not this model's. Columns: name, pairs, accuracy (%), 95 % low, 95 % high, longer
+    wins (%), shorter wins (%), of overall or of the sections.
     """
-    completed = None if setup.recipe.model else report.completed(setup.tier, REWARDBENCH)
-    if completed is None:
+    completed = report.completed(setup.tier, REWARDBENCH)
+    if completed is None or not model.read:
         return pd.DataFrame()
+    read_there = completed.manifest.get("read", {})
+    for place, digest in model.read.items():
+        if read_there.get(manifest_place(place)) != digest:
+            return pd.DataFrame()
     rows = completed.table("accuracy.csv")
     columns = ["name", "pairs", "accuracy (%)", "95 % low", "95 % high"]
     first = rows.part.iloc[0]

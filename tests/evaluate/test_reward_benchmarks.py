@@ -1,5 +1,6 @@
 """RewardBench 2, RM-Bench and JudgeBench in one frame: rules beside the model, intervals, published rows, misses."""
 
+import json
 import os
 from dataclasses import replace
 
@@ -293,9 +294,16 @@ def test_an_id_cannot_forge_a_line_of_a_sentence():
 # Beside RewardBench
 
 
-def test_what_notebook_06_left_stands_beside_unless_another_model_is_named(tmp_path, monkeypatch):
-    monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
-    assert today.rewardbench_row(setup_of()).empty
+def test_what_notebook_06_left_stands_beside_if_it_is_of_the_same_model(tmp_path, monkeypatch):
+    """Another model's RewardBench beside this model's numbers would be a comparison of two models."""
+    for name in ("HS2_RUNS", "HS2_REPORTS"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    saved = {}
+    for seed in (1, 2):
+        folder = tmp_path / "HS2_RUNS" / f"model-{seed}"
+        reward_model.RewardModel.new("tiny", seed=seed).save(folder)
+        saved[seed] = reward_model.load_reward_model(folder)
+    assert today.rewardbench_row(saved[1], setup_of()).empty, "06 has not been run"
     accuracy = pd.DataFrame(
         {
             "part": ["overall", "section"],
@@ -310,12 +318,17 @@ def test_what_notebook_06_left_stands_beside_unless_another_model_is_named(tmp_p
             "length": "",
         }
     )
-    made_reports.write(
-        tmp_path, "smoke", today.REWARDBENCH, [made_reports.MADE], {"accuracy.csv": accuracy}
-    )
-    (row,) = today.rewardbench_row(setup_of()).to_dict("records")
+    root = tmp_path / "HS2_REPORTS"
+    files = {"accuracy.csv": accuracy}
+    made_reports.write(root, "smoke", today.REWARDBENCH, [made_reports.MADE], files)
+    manifest = root / "smoke" / today.REWARDBENCH / "manifest.json"
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(content | {"read": saved[1].read}))
+    (row,) = today.rewardbench_row(saved[1], setup_of()).to_dict("records")
     assert row["name"] == "overall" and row["accuracy (%)"] == 62.5 and row["longer wins (%)"] == 25
-    assert today.rewardbench_row(setup_of(model="other/model")).empty
+    assert today.rewardbench_row(saved[2], setup_of()).empty
+    random_head = reward_model.RewardModel.new("tiny", seed=1)
+    assert today.rewardbench_row(random_head, setup_of()).empty
 
 
 # Golden
