@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from html.parser import HTMLParser
+from io import BytesIO
 from types import SimpleNamespace
 
 import browser
@@ -26,10 +27,10 @@ site = importlib.import_module("make_site")
 sys.path.pop(0)
 
 NAME = "01_first"
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-PICTURE = base64.b64encode(PIXEL).decode()
+_drawn = BytesIO()
+Image.new("RGB", (2000, 300), "white").save(_drawn, "png")
+PNG = _drawn.getvalue()  # wider than most screens
+PICTURE = base64.b64encode(PNG).decode()
 HOSTILE = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -116,9 +117,10 @@ def finish(
     quoted = ",".join('"' + c.replace('"', '""') + '"' for c in cells)
     (where / "numbers.csv").write_text(f"a,b\n{quoted}\n")
     (where / "numbers.tex").write_text("tex")
-    (where / "curve.png").write_bytes(PIXEL)
+    (where / "curve.png").write_bytes(PNG)
     nbformat.write(executed(texts), where / f"{NAME}.ipynb")
-    names = ("numbers.csv", "numbers.tex", "curve.png")
+    (where / "curve.pdf").write_text("pdf")
+    names = ("numbers.csv", "numbers.tex", "curve.pdf", "curve.png")
     manifest = {
         "notebook": NAME,
         "tier": "demo",
@@ -362,7 +364,7 @@ def test_the_landing_page_tells_the_story_with_figures_of_demo_before_those_of_o
             "place": f"published-{tier}/03_annotator_agreement/",
         }
     made["none"] = {"tier": "demo", "run": None, "place": "demo/03_annotator_agreement/"}
-    (tmp_path / "x.png").write_bytes(PIXEL)
+    (tmp_path / "x.png").write_bytes(PNG)
     scenes = {scene["notebook"]: scene for scene in site.story(list(made.values()))}
     assert (
         scenes["03_annotator_agreement"]["place"]
@@ -574,6 +576,35 @@ def test_the_published_reports_are_read_as_they_are(monkeypatch, tmp_path):
         assert_harmless(path)
 
 
+def test_all_figures_of_a_tier_on_one_page_yours_before_the_published(suite, capsys):
+    """`make figures`: whoever looks through them opens one page, not sixty files."""
+
+    def left(root_, caption, tier="demo", name=NAME):
+        where = finish(suite, caption=caption, root=root_, tier=tier)
+        return where.rename(where.with_name(name))
+
+    left("reports/published", "Published <b>.", name="02_second")
+    left("reports/published", "Published and redone.")
+    left("reports/published", "Elsewhere.", tier="laptop")
+    altered = left("reports", "Mine too.", name="03_third")
+    left("reports", "Mine.")
+    (altered / "curve.png").write_bytes(PNG + b"x")
+    site.main(["--figures", "demo"])
+    sheet = suite / "reports/site/figures.html"
+    assert capsys.readouterr().out == f"{sheet}\n"
+    assert_harmless(sheet)
+    page = read(sheet)
+    alts = [value for tag, name, value in page.attributes if tag == "img" and name == "alt"]
+    assert alts == ["Mine.", "Published <b>."]
+    assert "Yours, made at commit abc." in page.text and "Published, made" in page.text
+    assert "Not as the run left them, so not shown: curve.png." in page.text
+    site.build()
+    assert sheet.exists(), "make reports leaves it"
+    with pytest.raises(SystemExit):
+        site.main(["--figures", "gpu"])
+    assert "no run of tier gpu has left a figure" in capsys.readouterr().err
+
+
 def test_help_says_what_it_does(capsys):
     with pytest.raises(SystemExit):
         site.main(["--help"])
@@ -597,9 +628,9 @@ def filled(suite):
     copy.cells = [cell for cell in copy.cells if cell.id != "png"]
     copy.cells.append(new_code_cell(f"{long_word} = '{long_word}'", outputs=[picture]))
     nbformat.write(copy, where / f"{NAME}.ipynb")
-    Image.new("RGB", (2000, 300)).save(where / "curve.png")
     (suite / "reports/LOG.md").write_text(f"# Negative results\n\n{source}\n\n    {long_word}\n")
     finish(suite, root="reports/published", cells=("2", "y"))
+    site.main(["--figures", "demo"])
     site.build()
     folder = suite / "reports/site"
     table = claims.ledger(["demo"], suite / "reports")
@@ -612,7 +643,13 @@ def filled(suite):
 @pytest.mark.slow
 def test_in_a_browser_no_page_scrolls_sideways_or_has_an_error_and_every_picture_has_words(suite):
     pages = filled(suite)
-    assert {"index.html", "log.html", "claims.html", f"demo/{NAME}/notebook.html"} <= set(pages)
+    assert {
+        "index.html",
+        "log.html",
+        "claims.html",
+        "figures.html",
+        f"demo/{NAME}/notebook.html",
+    } <= set(pages)
     faults = {}
     with browser.Browser() as opened:
         for name, page in pages.items():
