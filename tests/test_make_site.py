@@ -1,8 +1,10 @@
 """The static site: complete, made again only where something changed, and harmless whatever the data says."""
 
+import ast
 import base64
 import importlib
 import json
+import re
 import shutil
 import sys
 from html.parser import HTMLParser
@@ -17,8 +19,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from PIL import Image
 
 from hs2lib.corpus import generate, marks
-from hs2lib.paths import root, sha256, write
-from hs2lib.report import claims, show
+from hs2lib.paths import notebook, read_yaml, root, sha256, write
+from hs2lib.report import claims, show, templates
 from hs2lib.report.answers import Answer
 from hs2lib.run import graph
 
@@ -27,6 +29,7 @@ site = importlib.import_module("make_site")
 sys.path.pop(0)
 
 NAME = "01_first"
+STORY = read_yaml(templates.__file__, "pages/story.yaml")
 _drawn = BytesIO()
 Image.new("RGB", (2000, 300), "white").save(_drawn, "png")
 PNG = _drawn.getvalue()  # wider than most screens
@@ -350,7 +353,7 @@ def test_the_landing_page_tells_the_story_with_figures_of_demo_before_those_of_o
 ):
     """A scene whose notebook has not run says so; the figure named first in story.yaml is taken where it is there."""
     made = {}
-    for tier, names in (("laptop", ["kappa"]), ("demo", ["extra", "filters", "kappa"])):
+    for tier, names in (("laptop", ["selection"]), ("demo", ["extra", "kappa", "selection"])):
         figures = [
             {"name": name, "caption": f"{name} of {tier}", "png": tmp_path / "x.png"}
             for name in names
@@ -368,7 +371,7 @@ def test_the_landing_page_tells_the_story_with_figures_of_demo_before_those_of_o
     scenes = {scene["notebook"]: scene for scene in site.story(list(made.values()))}
     assert (
         scenes["03_annotator_agreement"]["place"]
-        == "published-demo/03_annotator_agreement/index.html#kappa"
+        == "published-demo/03_annotator_agreement/index.html#selection"
     )
     assert "image" not in scenes["07_sft"] and next(iter(scenes)) == "00_small_world"
     text = site.page(
@@ -378,6 +381,32 @@ def test_the_landing_page_tells_the_story_with_figures_of_demo_before_those_of_o
         text.count("<img") == 1 and text.count("No run has left its figure yet") == len(scenes) - 1
     )
     assert set(scenes) == set(graph.notebooks())
+
+
+def figures_made(name):
+    """The names of the figures that a notebook makes."""
+    names = set()
+    for cell in nbformat.read(notebook(name), 4).cells:
+        tree = ast.parse(cell.source if cell.cell_type == "code" else "")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "run.figure":
+                names.add(ast.literal_eval(node.args[1]))
+    return names
+
+
+@pytest.mark.parametrize("scene", STORY, ids=lambda scene: scene["notebook"])
+def test_a_scene_shows_figures_that_its_notebook_makes(scene):
+    """03 showed `filters` long after the notebook had ceased to draw it."""
+    assert set(scene["figures"]) <= figures_made(scene["notebook"])
+
+
+@pytest.mark.parametrize("scene", STORY, ids=lambda scene: scene["notebook"])
+def test_a_scene_is_three_short_sentences_without_a_number(scene):
+    """A number on the landing page would be of one seed, and stay when the runs change."""
+    sentences = re.split(r"(?<=[.?]) ", scene["text"])
+    assert len(sentences) == 3 and all(len(sentence.split()) <= 22 for sentence in sentences)
+    assert sentences[0].endswith("?") and sentences[2].startswith("Look ")
+    assert not re.search(r"\d", scene["text"])
 
 
 def test_states_in_the_index(suite):
