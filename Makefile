@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo matrix smoke laptop tables reports publish verify base lab lint format check test bench bench-gpu gpu-check clean-nb clean lock
+.PHONY: help setup demo matrix smoke laptop tables reports figures publish verify base lab lint format check test bench bench-gpu gpu-check clean-nb clean lock
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -68,6 +68,9 @@ reports: $(READY) ## make the static site of all reports, published and yours: r
 	@$(BIN)/python reports/make_site.py
 
 TIER ?= demo
+figures: $(READY) ## all figures of a tier on one page, yours or else the published: make figures TIER=demo (reports/site/figures.html)
+	@$(BIN)/python reports/make_site.py --figures $(TIER)
+
 publish: $(READY) ## copy your reports to reports/published, which is tracked: make publish RUNS="05 06@seed-1" TIER=demo
 	@$(BIN)/python -m hs2lib.launch.publish --tier $(TIER) $(RUNS)
 	@$(MAKE) --no-print-directory reports

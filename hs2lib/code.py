@@ -37,6 +37,7 @@ DRAWS = (
     "hs2lib.report.diagrams",
     "hs2lib.report.figures",
     "hs2lib.report.show",
+    "hs2lib.report.style",
     "hs2lib.report.templates",
 )
 
@@ -45,6 +46,7 @@ SITE = {
     "base.html",
     "benchmarks.html",
     "compare.html",
+    "figures.html",
     "index.html",
     "missing.html",
     "page.css",

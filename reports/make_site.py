@@ -1,4 +1,4 @@
-"""The reports as a static site, and reports/README.md: `make reports`.
+"""The reports as a static site, and reports/README.md: `make reports`. All figures on a page: `make figures`.
 
 The site has the published reports and, apart, the user's own, and sets the two side by side.
 reports/README.md speaks of what is published alone, so that no run of a user's changes it.
@@ -261,9 +261,39 @@ def _pages_of(shown: dict, folder: Path) -> Iterator[tuple[str, str | bytes | No
         yield copy, page(copy, "plain", title, css=code_css(), body=notebook_body(nbformat.read(executed, 4)))
 
 
+SHEET = "figures.html"  # the page of all figures, in the site
+
+
+def figures(tier: str) -> list[dict]:
+    """The runs of a tier that left figures: `name`, `state` in words, and `figures` as `CompletedRun.figures`.
+
+    A run of the user's stands in the place of the published one. What is not as its run left it is
+    not shown, and `state` says how much that is.
+    """
+    folders = {}
+    for place in (published_reports(), reports()):
+        folders |= {path.name: path for path in (place / tier).glob("[0-9]*") if completed(tier, path.name, path)}
+    shown = []
+    for name, folder in sorted(folders.items()):
+        run = completed(tier, name, folder)
+        drawn = [figure for figure in run.figures() if figure["png"]]
+        altered = [file for file in run.altered if file.endswith(".png") and (folder / file).exists()]
+        if not drawn and not altered:
+            continue
+        state = "Yours" if folder.is_relative_to(reports() / tier) else "Published"
+        state += f", made at commit {run.manifest.get('commit', DASH)}."
+        if altered:
+            state += f" Not as the run left them, so not shown: {', '.join(altered)}."
+        for figure in drawn:
+            figure["image"] = base64.b64encode(figure["png"].read_bytes()).decode()
+        shown.append({"name": name, "state": state, "figures": drawn})
+    return shown
+
+
 def build() -> Path:
     """Bring all pages under `reports/site` up to date, drop those of runs that are gone, and return the index."""
-    folder, names = reports() / "site", set()
+    folder = reports() / "site"
+    names = {folder / SHEET}  # which another command makes
 
     def put(name: str, content: str | bytes | None) -> None:
         names.add(folder / name)
@@ -403,9 +433,19 @@ def results() -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Command line: `make reports`."""
+    """Command line: `make reports`, `make figures`."""
     about = __doc__.partition("\n\n")[0]
-    argparse.ArgumentParser(prog="make reports", description=about).parse_args(arguments)
+    parser = argparse.ArgumentParser(prog="make reports", description=about)
+    sheet = f"only put all figures of a tier on one page, {SHEET}"
+    parser.add_argument("--figures", metavar="TIER", choices=list(graph.TIERS), help=sheet)
+    tier = parser.parse_args(arguments).figures
+    if tier:
+        runs = figures(tier)
+        if not runs:
+            parser.error(f"no run of tier {tier} has left a figure: python -m hs2lib.run --tier {tier} makes them")
+        write(reports() / "site" / SHEET, page(SHEET, "figures", f"All figures, tier {tier}", runs=runs))
+        print(reports() / "site" / SHEET)
+        return
     write(root() / "reports" / "README.md", results())
     print(build())
 

@@ -1,11 +1,14 @@
 """The static site: complete, made again only where something changed, and harmless whatever the data says."""
 
+import ast
 import base64
 import importlib
 import json
+import re
 import shutil
 import sys
 from html.parser import HTMLParser
+from io import BytesIO
 from types import SimpleNamespace
 
 import browser
@@ -16,8 +19,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from PIL import Image
 
 from hs2lib.corpus import generate, marks
-from hs2lib.paths import root, sha256, write
-from hs2lib.report import claims, show
+from hs2lib.paths import notebook, read_yaml, root, sha256, write
+from hs2lib.report import claims, show, templates
 from hs2lib.report.answers import Answer
 from hs2lib.run import graph
 
@@ -26,10 +29,11 @@ site = importlib.import_module("make_site")
 sys.path.pop(0)
 
 NAME = "01_first"
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-PICTURE = base64.b64encode(PIXEL).decode()
+STORY = read_yaml(templates.__file__, "pages/story.yaml")
+_drawn = BytesIO()
+Image.new("RGB", (2000, 300), "white").save(_drawn, "png")
+PNG = _drawn.getvalue()  # wider than most screens
+PICTURE = base64.b64encode(PNG).decode()
 HOSTILE = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -116,9 +120,10 @@ def finish(
     quoted = ",".join('"' + c.replace('"', '""') + '"' for c in cells)
     (where / "numbers.csv").write_text(f"a,b\n{quoted}\n")
     (where / "numbers.tex").write_text("tex")
-    (where / "curve.png").write_bytes(PIXEL)
+    (where / "curve.png").write_bytes(PNG)
     nbformat.write(executed(texts), where / f"{NAME}.ipynb")
-    names = ("numbers.csv", "numbers.tex", "curve.png")
+    (where / "curve.pdf").write_text("pdf")
+    names = ("numbers.csv", "numbers.tex", "curve.pdf", "curve.png")
     manifest = {
         "notebook": NAME,
         "tier": "demo",
@@ -348,7 +353,7 @@ def test_the_landing_page_tells_the_story_with_figures_of_demo_before_those_of_o
 ):
     """A scene whose notebook has not run says so; the figure named first in story.yaml is taken where it is there."""
     made = {}
-    for tier, names in (("laptop", ["kappa"]), ("demo", ["extra", "filters", "kappa"])):
+    for tier, names in (("laptop", ["selection"]), ("demo", ["extra", "kappa", "selection"])):
         figures = [
             {"name": name, "caption": f"{name} of {tier}", "png": tmp_path / "x.png"}
             for name in names
@@ -362,11 +367,11 @@ def test_the_landing_page_tells_the_story_with_figures_of_demo_before_those_of_o
             "place": f"published-{tier}/03_annotator_agreement/",
         }
     made["none"] = {"tier": "demo", "run": None, "place": "demo/03_annotator_agreement/"}
-    (tmp_path / "x.png").write_bytes(PIXEL)
+    (tmp_path / "x.png").write_bytes(PNG)
     scenes = {scene["notebook"]: scene for scene in site.story(list(made.values()))}
     assert (
         scenes["03_annotator_agreement"]["place"]
-        == "published-demo/03_annotator_agreement/index.html#kappa"
+        == "published-demo/03_annotator_agreement/index.html#selection"
     )
     assert "image" not in scenes["07_sft"] and next(iter(scenes)) == "00_small_world"
     text = site.page(
@@ -376,6 +381,32 @@ def test_the_landing_page_tells_the_story_with_figures_of_demo_before_those_of_o
         text.count("<img") == 1 and text.count("No run has left its figure yet") == len(scenes) - 1
     )
     assert set(scenes) == set(graph.notebooks())
+
+
+def figures_made(name):
+    """The names of the figures that a notebook makes."""
+    names = set()
+    for cell in nbformat.read(notebook(name), 4).cells:
+        tree = ast.parse(cell.source if cell.cell_type == "code" else "")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "run.figure":
+                names.add(ast.literal_eval(node.args[1]))
+    return names
+
+
+@pytest.mark.parametrize("scene", STORY, ids=lambda scene: scene["notebook"])
+def test_a_scene_shows_figures_that_its_notebook_makes(scene):
+    """03 showed `filters` long after the notebook had ceased to draw it."""
+    assert set(scene["figures"]) <= figures_made(scene["notebook"])
+
+
+@pytest.mark.parametrize("scene", STORY, ids=lambda scene: scene["notebook"])
+def test_a_scene_is_three_short_sentences_without_a_number(scene):
+    """A number on the landing page would be of one seed, and stay when the runs change."""
+    sentences = re.split(r"(?<=[.?]) ", scene["text"])
+    assert len(sentences) == 3 and all(len(sentence.split()) <= 22 for sentence in sentences)
+    assert sentences[0].endswith("?") and sentences[2].startswith("Look ")
+    assert not re.search(r"\d", scene["text"])
 
 
 def test_states_in_the_index(suite):
@@ -574,6 +605,35 @@ def test_the_published_reports_are_read_as_they_are(monkeypatch, tmp_path):
         assert_harmless(path)
 
 
+def test_all_figures_of_a_tier_on_one_page_yours_before_the_published(suite, capsys):
+    """`make figures`: whoever looks through them opens one page, not sixty files."""
+
+    def left(root_, caption, tier="demo", name=NAME):
+        where = finish(suite, caption=caption, root=root_, tier=tier)
+        return where.rename(where.with_name(name))
+
+    left("reports/published", "Published <b>.", name="02_second")
+    left("reports/published", "Published and redone.")
+    left("reports/published", "Elsewhere.", tier="laptop")
+    altered = left("reports", "Mine too.", name="03_third")
+    left("reports", "Mine.")
+    (altered / "curve.png").write_bytes(PNG + b"x")
+    site.main(["--figures", "demo"])
+    sheet = suite / "reports/site/figures.html"
+    assert capsys.readouterr().out == f"{sheet}\n"
+    assert_harmless(sheet)
+    page = read(sheet)
+    alts = [value for tag, name, value in page.attributes if tag == "img" and name == "alt"]
+    assert alts == ["Mine.", "Published <b>."]
+    assert "Yours, made at commit abc." in page.text and "Published, made" in page.text
+    assert "Not as the run left them, so not shown: curve.png." in page.text
+    site.build()
+    assert sheet.exists(), "make reports leaves it"
+    with pytest.raises(SystemExit):
+        site.main(["--figures", "gpu"])
+    assert "no run of tier gpu has left a figure" in capsys.readouterr().err
+
+
 def test_help_says_what_it_does(capsys):
     with pytest.raises(SystemExit):
         site.main(["--help"])
@@ -597,9 +657,9 @@ def filled(suite):
     copy.cells = [cell for cell in copy.cells if cell.id != "png"]
     copy.cells.append(new_code_cell(f"{long_word} = '{long_word}'", outputs=[picture]))
     nbformat.write(copy, where / f"{NAME}.ipynb")
-    Image.new("RGB", (2000, 300)).save(where / "curve.png")
     (suite / "reports/LOG.md").write_text(f"# Negative results\n\n{source}\n\n    {long_word}\n")
     finish(suite, root="reports/published", cells=("2", "y"))
+    site.main(["--figures", "demo"])
     site.build()
     folder = suite / "reports/site"
     table = claims.ledger(["demo"], suite / "reports")
@@ -612,7 +672,13 @@ def filled(suite):
 @pytest.mark.slow
 def test_in_a_browser_no_page_scrolls_sideways_or_has_an_error_and_every_picture_has_words(suite):
     pages = filled(suite)
-    assert {"index.html", "log.html", "claims.html", f"demo/{NAME}/notebook.html"} <= set(pages)
+    assert {
+        "index.html",
+        "log.html",
+        "claims.html",
+        "figures.html",
+        f"demo/{NAME}/notebook.html",
+    } <= set(pages)
     faults = {}
     with browser.Browser() as opened:
         for name, page in pages.items():

@@ -28,6 +28,7 @@ from hs2lib.report import (
     ledger_appendices,
     ledger_data,
     ledger_reward_model,
+    style,
     tables,
     templates,
 )
@@ -432,18 +433,18 @@ def conclusion(table: pd.DataFrame, tier: str) -> str:
 
 # Segment of the figure -> its colour, and the pairs of verdict and evidence in it.
 SEGMENTS = {
-    "our runs: to the digit": ("#1b9e77", [(DIGIT, RUN)]),
-    "our runs: direction only": ("#a6dcc8", [(DIRECTION, RUN)]),
-    "our runs: contradicted": ("#d55e00", [(CONTRADICTED, RUN)]),
+    "our runs: to the digit": (style.GREEN, [(DIGIT, RUN)]),
+    "our runs: direction only": (style.tint(style.GREEN, 0.35), [(DIRECTION, RUN)]),
+    "our runs: contradicted": (style.VERMILLION, [(CONTRADICTED, RUN)]),
     "arithmetic on the paper's numbers: follows": (
-        "#9ecae1",
+        style.tint(style.SKY_BLUE, 0.6),
         [(DIGIT, PAPERS_NUMBERS), (DIRECTION, PAPERS_NUMBERS)],
     ),
     "arithmetic on the paper's numbers: does not": (
-        "#cc79a7",
+        style.PURPLE,
         [(SLIP, PAPERS_NUMBERS), (CONTRADICTED, PAPERS_NUMBERS)],
     ),
-    "no evidence: needs hardware or data": ("#dddddd", [(NEEDS, NONE)]),
+    "no evidence: needs hardware or data": (style.tint(style.BLACK, 0.13), [(NEEDS, NONE)]),
 }
 
 

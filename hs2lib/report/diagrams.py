@@ -12,13 +12,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
+from hs2lib.report import style
 from hs2lib.report.figures import LENGTH, SCORE, TRUTH
 
 INK = "0.15"
 PAPER = "white"
-POLICY = "#e8f1f8"  # a model that writes
-JUDGE = "#fbeadf"  # a model that judges
-TEXT = "#f4f4f4"  # words
+POLICY = style.tint(TRUTH.color, 0.1)  # a model that writes
+JUDGE = style.tint(SCORE.color, 0.13)  # a model that judges
+TEXT = style.tint(style.BLACK, 0.04)  # words
+EXACT = style.tint(TRUTH.color, 0.14)  # what knows the truth
+WISHED = style.tint(LENGTH.color, 0.12)  # what is wanted
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,8 @@ def _canvas(width: float, height: float, size: tuple[float, float]) -> tuple[Fig
 def _draw(ax: Axes, box: Box) -> Box:
     """Draw a box."""
     corner = (box.x - box.width / 2, box.y - box.height / 2)
-    style = "round,pad=0.02,rounding_size=0.12"
-    patch = FancyBboxPatch(corner, box.width, box.height, boxstyle=style, fc=box.color, ec=INK)
+    rounded = "round,pad=0.02,rounding_size=0.12"
+    patch = FancyBboxPatch(corner, box.width, box.height, boxstyle=rounded, fc=box.color, ec=INK)
     patch.set_linewidth(0.8)
     ax.add_patch(patch)
     ax.text(box.x, box.y, box.label, ha="center", va="center", fontsize=9, color=INK)
@@ -90,7 +93,7 @@ def small_world() -> Figure:
     _draw(ax, Box(4.0, 3.7, "author\nwith two habits", 2.4, 1.0))
     _draw(ax, Box(4.0, 1.7, "policy", 2.4, 0.8, POLICY))
     _draw(ax, Box(7.0, 2.7, "answer", 1.6, 0.8))
-    _draw(ax, Box(10.3, 3.7, "grader: the truth,\nby rules, exact", 2.9, 1.0, "#dcebf5"))
+    _draw(ax, Box(10.3, 3.7, "grader: the truth,\nby rules, exact", 2.9, 1.0, EXACT))
     _draw(ax, Box(10.3, 1.7, "raters: noise,\nand a taste for jargon", 2.9, 1.0, JUDGE))
     _arrow(ax, (1.9, 2.8), (2.8, 3.6))
     _arrow(ax, (1.9, 2.6), (2.8, 1.8))
@@ -114,7 +117,7 @@ def reward_model() -> Figure:
     _arrow(ax, (6.6, 1.7), (7.2, 1.7))
     names = ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
     for number, name in enumerate(names):
-        height = 3.0 - 0.65 * number
+        height = 3.1 - 0.6 * number
         _arrow(ax, (8.8, 1.7), (10.0, height), color=SCORE.color)
         ax.text(10.1, height, name, va="center", fontsize=9, color=INK)
     ax.text(8.9, 0.1, "$W h + b$: five outputs, squared error", fontsize=8, color=SCORE.color)
@@ -164,7 +167,7 @@ def dpo() -> Figure:
     """DPO's two arrows: the chosen response becomes likelier, the rejected one less likely."""
     figure, ax = _canvas(12, 4.2, (8.4, 2.9))
     _draw(ax, Box(1.5, 2.1, "prompt x", 2.0, 0.9))
-    _draw(ax, Box(5.0, 3.1, "chosen  $y_c$", 2.4, 0.8, "#e2f2ec"))
+    _draw(ax, Box(5.0, 3.1, "chosen  $y_c$", 2.4, 0.8, WISHED))
     _draw(ax, Box(5.0, 1.1, "rejected  $y_r$", 2.4, 0.8, JUDGE))
     _arrow(ax, (2.5, 2.2), (3.8, 3.1))
     _arrow(ax, (2.5, 2.0), (3.8, 1.1))
@@ -208,7 +211,7 @@ def steerlm() -> Figure:
     ax.text(5.2, 2.75, "the reward model's rating of the answer", ha="center", fontsize=8)
     ax.text(0.2, 2.0, "use", fontsize=9, color=INK)
     _draw(ax, Box(1.6, 1.1, "prompt", 1.8, 0.7))
-    _draw(ax, Box(5.2, 1.1, "helpfulness:4, .., verbosity:2", 4.2, 0.7, "#e2f2ec"))
+    _draw(ax, Box(5.2, 1.1, "helpfulness:4, .., verbosity:2", 4.2, 0.7, WISHED))
     _draw(ax, Box(9.4, 1.1, "what does it write?", 3.6, 0.7, PAPER))
     _arrow(ax, (2.5, 1.1), (3.1, 1.1))
     _arrow(ax, (7.3, 1.1), (7.6, 1.1), dashed=True)

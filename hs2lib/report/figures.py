@@ -16,7 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-sns.set_theme(style="whitegrid", context="paper")
+from hs2lib.report import style
+
+sns.set_theme(**style.THEME)
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,10 @@ class Look:
     filled: bool = True
 
 
-TRUTH = Look("#0072b2")
-SCORE = Look("#d55e00", marker="s", filled=False)
-LENGTH = Look("#009e73", marker="D")
-LIKELIEST = Look("#0072b2", marker="D")
+TRUTH = Look(style.BLUE)
+SCORE = Look(style.VERMILLION, marker="s", filled=False)
+LENGTH = Look(style.GREEN, marker="D")
+LIKELIEST = Look(style.BLUE, marker="D")
 LOOKS = {
     "truth, greedy": LIKELIEST,
     "truth": TRUTH,
@@ -42,7 +44,7 @@ LOOKS = {
 MODELS = {
     "mean": Look("0.55", "v"),
     "log-length": LENGTH,
-    "ridge on frozen states": Look("#cc79a7", "^"),
+    "ridge on frozen states": Look(style.PURPLE, "^"),
     "trained": SCORE,
 }
 
@@ -76,7 +78,7 @@ def dots(
     """
     value = np.asarray(value, dtype=float)
     error = [value - np.asarray(low, dtype=float), np.asarray(high, dtype=float) - value]
-    style = {
+    points = {
         "fmt": look.marker,
         "color": look.color,
         "mfc": look.color if look.filled else "white",
@@ -85,9 +87,9 @@ def dots(
         "label": label or None,
     }
     if across:
-        ax.errorbar(value, at, xerr=np.abs(error), **style)
+        ax.errorbar(value, at, xerr=np.abs(error), **points)
     else:
-        ax.errorbar(at, value, yerr=np.abs(error), **style)
+        ax.errorbar(at, value, yerr=np.abs(error), **points)
 
 
 def band(
@@ -316,7 +318,7 @@ PEAK = "peak"
 LINES = {
     FITTED: TRUTH,
     "longest": LENGTH,
-    "likeliest": Look("#cc79a7", "^"),
+    "likeliest": Look(style.PURPLE, "^"),
     "at random": Look("0.55", "v"),
 }
 
@@ -346,8 +348,8 @@ def laws(titles: dict[str, str], points: pd.DataFrame, lines: pd.DataFrame) -> F
                 ax.axvline(row.distance.item(), color=TRUTH.color, lw=0.8, ls=":")
                 continue
             look = LINES[line]
-            style = "-" if line == FITTED else "--"
-            ax.plot(row.distance, row.gain, color=look.color, ls=style, label=line)
+            dash = "-" if line == FITTED else "--"
+            ax.plot(row.distance, row.gain, color=look.color, ls=dash, label=line)
             ends[line] = (row.distance.iloc[-1], row.gain.iloc[-1], look.color)
         label_ends(ax, ends)
     return fig
@@ -508,8 +510,7 @@ def by_temperature(panels: dict[str, pd.DataFrame], title: str = "") -> Figure:
     """
     shown = {name: rows for name, rows in panels.items() if len(rows)}
     policies = list(dict.fromkeys(pd.concat(shown.values()).policy))
-    shades = sns.color_palette("colorblind", len(policies)).as_hex()
-    colors = dict(zip(policies, shades, strict=True))
+    colors = dict(zip(policies, style.colors(len(policies)), strict=True))
     size = (4.6 * len(shown), 3.6)
     fig, axes = plt.subplots(
         1, len(shown), figsize=size, sharey=True, squeeze=False, layout="constrained"
@@ -559,8 +560,8 @@ def trades(traded: pd.DataFrame, base: str) -> Figure:
     measures = list(traded.measure.unique())
     policies = list(traded.policy.unique())
     looks = {}
-    shades = sns.color_palette("colorblind", 5).as_hex()
-    for benchmark, marker, shade in zip(traded.benchmark.unique(), "osD^v", shades, strict=False):
+    benchmarks = traded.benchmark.unique()
+    for benchmark, marker, shade in zip(benchmarks, "osD^v", style.CYCLE, strict=False):
         looks[benchmark] = Look(shade, marker)
     columns = min(3, len(measures))
     lines = -(-len(measures) // columns)
@@ -661,11 +662,11 @@ def cross(slopes: pd.DataFrame, own: dict[str, tuple[str, ...]], *, title: str =
         for column, attribute in enumerate(moved):
             slope, low, high = cells.loc[(name, attribute), ["slope", "95 % low", "95 % high"]]
             weight = "bold" if low > 0 or high < 0 else "normal"
-            style = {"ha": "center", "va": "center", "family": "DejaVu Sans"}
-            ax.text(column, row - 0.12, f"{slope:+.2f}", weight=weight, **style)
+            centred = {"ha": "center", "va": "center", "family": "DejaVu Sans"}
+            ax.text(column, row - 0.12, f"{slope:+.2f}", weight=weight, **centred)
             if np.isfinite(low):
                 interval = f"{low:+.2f} to {high:+.2f}"
-                ax.text(column, row + 0.24, interval, fontsize=7, **style)
+                ax.text(column, row + 0.24, interval, fontsize=7, **centred)
             if attribute in own[name]:
                 corner = (column - 0.47, row - 0.47)
                 frame = plt.Rectangle(corner, 0.94, 0.94, fill=False, lw=1.6, edgecolor="black")
@@ -866,7 +867,7 @@ def learning_curves(curve: pd.DataFrame, label: str, title: str = "") -> Figure:
     """
     fig, axes = plt.subplots(1, 2, figsize=(8, 2.8), sharey=True, layout="constrained")
     of_raters = list(curve.groupby("raters"))
-    colors = sns.color_palette("colorblind", len(of_raters))
+    colors = style.colors(len(of_raters))
     axis_labels = {"groups": "rated groups", "ratings": "ratings in all"}
     for ax, (x, axis_label) in zip(axes, axis_labels.items(), strict=True):
         for (raters, draws), color in zip(of_raters, colors, strict=True):
@@ -992,10 +993,10 @@ def faults(table: pd.DataFrame, title: str) -> Figure:
 # Whose answers they are -> how they are drawn: texts that people wrote, then what the base writes.
 WRITERS = (
     Look("0.45", "v", filled=False),
-    Look("#009e73", "D", filled=False),
-    Look("#cc79a7", "^", filled=False),
-    Look("#0072b2"),
-    Look("#56b4e9"),
+    Look(style.GREEN, "D", filled=False),
+    Look(style.PURPLE, "^", filled=False),
+    Look(style.BLUE),
+    Look(style.SKY_BLUE),
 )
 
 
@@ -1082,11 +1083,16 @@ def weightings(
     shades = sns.light_palette("black", as_cmap=True)  # a single weighting is not white
     drawn = ax.hexbin(held_out_right, right, gridsize=18, bins="log", cmap=shades, mincnt=1)
     fig.colorbar(drawn, label="weightings", pad=0.02)
-    looks = (Look("#0072b2"), Look("#cc79a7", "D"), Look("#009e73", "s"), Look("#d55e00", "^"))
+    looks = (
+        Look(style.BLUE),
+        Look(style.PURPLE, "D"),
+        Look(style.GREEN, "s"),
+        Look(style.VERMILLION, "^"),
+    )
     for (name, (on_benchmark, on_held_out)), look in zip(marked.iterrows(), looks, strict=False):
-        style = {"color": look.color, "ms": 8, "mec": "white", "ls": ""}
-        ax.plot(on_held_out, on_benchmark, look.marker, label=name, **style)
-    ax.axhline(cross_fitted, color="#d55e00", lw=1, ls=":", label="the latter, cross-fitted")
+        mark = {"color": look.color, "ms": 8, "mec": "white", "ls": ""}
+        ax.plot(on_held_out, on_benchmark, look.marker, label=name, **mark)
+    ax.axhline(cross_fitted, color=style.VERMILLION, lw=1, ls=":", label="the latter, cross-fitted")
     ax.set(xlabel="held-out pairs right, %", ylabel=f"benchmark, {measure}, %", title=title)
     ax.legend(fontsize=7, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=2)
     return fig

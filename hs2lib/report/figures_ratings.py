@@ -12,14 +12,14 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hs2lib.report import style
 from hs2lib.report.figures import LENGTH, TRUTH, label_ends
 from hs2lib.stats.bootstrap import Interval
 
 OURS = TRUTH.color
 PAPER = LENGTH.color
-EARLIER = "#d55e00"  # HelpSteer, the paper's earlier data set
+EARLIER = style.VERMILLION  # HelpSteer, the paper's earlier data set
 MUTED = "0.6"
-COLORS = sns.color_palette("colorblind")  # in the order of what is drawn
 
 
 def rating_shares(shares: pd.DataFrame, title: str) -> Figure:
@@ -57,7 +57,7 @@ def lengths(
         1, len(columns), figsize=(4.5 * len(columns), 2.8), sharey=True, layout="constrained"
     )
     for ax, (column, name) in zip(axes, columns.items(), strict=True):
-        for color, (data, table) in zip(COLORS, tables.items(), strict=False):
+        for color, (data, table) in zip(style.CYCLE, tables.items(), strict=False):
             values = table[column].clip(lower=1)
             sns.ecdfplot(values, ax=ax, log_scale=True, color=color)
             median = values.median()
@@ -218,7 +218,7 @@ def kappa_by_set(
     places = list(rows.attribute.unique())
     fig, ax = plt.subplots(figsize=(1.5 * len(places) + 1.5, 3.4), layout="constrained")
     aside = 0.8 / max(len(order), 3)
-    for k, (name, color) in enumerate(zip(order, COLORS, strict=False)):
+    for k, (name, color) in enumerate(zip(order, style.CYCLE, strict=False)):
         part = rows[rows["set"] == name]
         at = part.attribute.map(places.index) + aside * (k - (len(order) - 1) / 2)
         error = [part.kappa - part.low, part.high - part.kappa]
@@ -296,7 +296,7 @@ def reliability(curves: Mapping[str, pd.DataFrame], title: str) -> Figure:
     """
     fig, ax = plt.subplots(figsize=(6.6, 3.4), layout="constrained")
     ends = {}
-    for color, (name, curve) in zip(COLORS, curves.items(), strict=False):
+    for color, (name, curve) in zip(style.CYCLE, curves.items(), strict=False):
         ax.plot(curve.n, curve.value, "o-", color=color, ms=4)
         ax.fill_between(curve.n, curve.low, curve.high, color=color, alpha=0.2, lw=0)
         ends[name] = (curve.n.iloc[-1], curve.value.iloc[-1], color)
@@ -324,12 +324,19 @@ def coefficients(rows: pd.DataFrame, title: str) -> Figure:
         layout="constrained",
     )
     for ax, data in zip(axes[0], sets, strict=True):
-        for k, name in enumerate(names):
+        for k, (name, color) in enumerate(zip(names, style.colors(len(names)), strict=True)):
             part = rows[(rows.data == data) & (rows.coefficient == name)]
             at = np.arange(len(part)) + 0.15 * (k - (len(names) - 1) / 2)
             error = [part.value - part.low, part.high - part.value]
             ax.errorbar(
-                at, part.value, yerr=error, fmt="o", ms=4, capsize=2, color=COLORS[k], label=name
+                at,
+                part.value,
+                yerr=error,
+                fmt="o",
+                ms=4,
+                capsize=2,
+                color=color,
+                label=name,
             )
         ax.set(xticks=range(len(part)), xticklabels=part.attribute, xlim=(-0.5, len(part) - 0.5))
         if len(sets) > 1:

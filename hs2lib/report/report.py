@@ -39,7 +39,7 @@ from hs2lib import code, paper, paths
 from hs2lib.engine import pictures
 from hs2lib.group import Group
 from hs2lib.paths import public, read_json, reports, root, run_name, sha256, write
-from hs2lib.report import verdict
+from hs2lib.report import style, verdict
 from hs2lib.run import graph, parameters, processes
 from hs2lib.run.setup import Setup
 
@@ -292,13 +292,13 @@ class Run:
         """
         caption = self.caption(caption, of_data=of_data)
         self._keep_table(frame, name, caption, digits)
-        style = _styled(frame if shown is None else shown, name, digits)
-        style.set_caption(html.escape(caption, quote=False))
+        styled = _styled(frame if shown is None else shown, name, digits)
+        styled.set_caption(html.escape(caption, quote=False))
         if folded:
             summary = f"<summary>{html.escape(folded)}</summary>"
-            display(HTML(f"<details>{summary}{style.to_html()}</details>"))
+            display(HTML(f"<details>{summary}{styled.to_html()}</details>"))
         else:
-            display(style)
+            display(styled)
         return frame
 
     def _keep_table(self, frame: pd.DataFrame, name: str, caption: str, digits: int) -> None:
@@ -344,9 +344,8 @@ class Run:
             _mark_as_generated(fig)
         for kind, metadata in (("pdf", {"CreationDate": None}), ("png", {"Software": None})):
             image = BytesIO()
-            # Letters are kept as letters, not outlines: editors of journals ask for it.
-            with plt.rc_context({"pdf.fonttype": 42}):
-                fig.savefig(image, format=kind, metadata=metadata, bbox_inches="tight", dpi=200)
+            with plt.rc_context(style.SAVED):
+                fig.savefig(image, format=kind, metadata=metadata)
             self.keep(f"{name}.{kind}", image.getvalue(), caption)
         display(fig, metadata={"image/png": {"alt": caption}})
         plt.close(fig)
@@ -514,11 +513,11 @@ def _hidden_paths(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _styled(frame: pd.DataFrame, name: str, digits: int) -> Styler:
     """A frame as a notebook shows it. name: of the table, for its id in a page."""
-    style = _hidden_paths(frame).style.set_uuid(name)
-    style = style.format(precision=digits, na_rep=DASH, escape="html", thousands=",")
+    styled = _hidden_paths(frame).style.set_uuid(name)
+    styled = styled.format(precision=digits, na_rep=DASH, escape="html", thousands=",")
     if isinstance(frame.index, pd.RangeIndex):
-        style = style.hide(axis="index")
-    return style
+        styled = styled.hide(axis="index")
+    return styled
 
 
 def _merged(mappings: Iterable[dict]) -> dict:

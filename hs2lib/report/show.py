@@ -18,6 +18,7 @@ from jinja2 import Environment
 from hs2lib.corpus import generate, marks
 from hs2lib.group import ATTRIBUTES, Group, Response
 from hs2lib.paper import head_weights
+from hs2lib.report import style
 from hs2lib.report.answers import Answer
 from hs2lib.report.report import DASH
 
@@ -44,7 +45,7 @@ def group_html(group: Group, longest: int = 1500) -> str:
     longest: characters from which on a text is cut, which the page says.
     """
     labels = [_labels(group, response) for response in group.responses]
-    return _GROUP.render(group=group, labels=labels, longest=longest)
+    return _GROUP.render(group=group, labels=labels, longest=longest, roles=style.ROLES)
 
 
 def _labels(group: Group, response: Response) -> str:
@@ -183,6 +184,8 @@ def answers_html(
         legend=legend,
         longest=longest,
         columns=columns,
+        roles=style.ROLES,
+        edge=style.PALE_GREY,
     )
 
 

@@ -12,6 +12,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from hs2lib.engine import pictures
 from hs2lib.engine.chat import NINE
+from hs2lib.report import style
 from hs2lib.stats.metrics import METRICS
 
 Tables = tuple[pd.DataFrame, pd.DataFrame]  # of training and of validation
@@ -110,14 +111,18 @@ def draw(training: pd.DataFrame, validation: pd.DataFrame, *, alone: bool = Fals
     """
     fig = Figure(figsize=(9, 2.8), layout="constrained")
     left, right = fig.subplots(1, 2, sharex=True)
-    left.plot(training.step, training.loss, color="#0072b2", alpha=0.5, label="training, each step")
+    left.plot(
+        training.step, training.loss, color=style.BLUE, alpha=0.5, label="training, each step"
+    )
     if len(validation):
-        left.plot(validation.step, validation.loss, "o-", color="#d55e00", ms=4, label="validation")
+        left.plot(
+            validation.step, validation.loss, "o-", color=style.VERMILLION, ms=4, label="validation"
+        )
     left.set(xlabel="step", ylabel="loss")
     left.xaxis.get_major_locator().set_params(integer=True)  # of both panels: they share it
     left.legend()
     if alone:
-        right.plot(validation.step, validation.loss, "o-", color="#d55e00", ms=4)
+        right.plot(validation.step, validation.loss, "o-", color=style.VERMILLION, ms=4)
         right.set(xlabel="step", ylabel="loss on validation")
         return fig
     pearson = [name for name in validation.columns if name.startswith("Pearson ")]
