@@ -936,8 +936,8 @@ def pair_losses(
         title: the message.
     """
     fig, ax = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
-    for number, (label, (values, style)) in enumerate(curves.items()):
-        ax.plot(differences, values, style, color=f"C{number}", lw=1.6, label=label)
+    for number, (label, (values, line_style)) in enumerate(curves.items()):
+        ax.plot(differences, values, line_style, color=f"C{number}", lw=1.6, label=label)
     ax.axvline(0, color="black", lw=0.8)
     ax.set(xlabel="score of the better response less that of the worse one", ylabel="loss")
     ax.set_title(title)
