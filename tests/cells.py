@@ -5,6 +5,8 @@ import io
 
 import matplotlib
 import nbformat
+from IPython.core.displayhook import CapturingDisplayHook
+from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
@@ -27,13 +29,26 @@ def execute(name, tier, **changes):
 
 
 def run_all(name):
-    """Run All in IPython: every cell as it stands; what its last line gives is put into all forms a reader may see."""
+    """Run All in IPython: every cell as it stands; what its last line gives is put into all forms a reader may see.
+
+    A figure that is shown as the text `<Figure ..>` fails, as a cell that raises does.
+    """
     shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
+    shell.display_pub = CapturingDisplayPublisher()  # what is displayed, by whatever function
+    shown = shell.display_pub.outputs
+    shell.display_trap.hook = CapturingDisplayHook(shell, shown)  # what a cell's last line gives
     cells = [cell for cell in nbformat.read(notebook(name), 4).cells if cell.cell_type == "code"]
     try:
-        with matplotlib.rc_context({"backend": "agg"}), contextlib.redirect_stdout(io.StringIO()):
+        with matplotlib.rc_context({"backend": "agg"}):
             for cell in cells:
-                shell.run_cell(cell.source).raise_error()
+                printed = io.StringIO()
+                with contextlib.redirect_stdout(printed):
+                    shell.run_cell(cell.source).raise_error()
+                assert "<Figure" not in printed.getvalue(), f"{name}, {cell.id}"
+                assert not any(is_text_of_figure(output["data"]) for output in shown), (
+                    f"{name}, {cell.id}: a figure is shown as the text <Figure ..>"
+                )
+                shown.clear()
     finally:
         InteractiveShell.clear_instance()
 
@@ -44,13 +59,17 @@ def source(name, id):
     return cell.source
 
 
+def is_text_of_figure(forms):
+    """Whether the forms of an output, by MIME type, show a figure as the text `<Figure ..>`, no picture."""
+    is_picture = any(form.startswith("image/") for form in forms)
+    return "<Figure" in forms.get("text/plain", "") and not is_picture
+
+
 def figures_as_text(executed):
     """Ids of the cells of an executed notebook that show a figure as the text `<Figure ..>`, no picture."""
     cells = []
     for cell in executed.cells:
         for output in cell.get("outputs", []):
-            forms = output.get("data", {})
-            text = forms.get("text/plain", "") + output.get("text", "")
-            if "<Figure" in text and not any(form.startswith("image/") for form in forms):
+            if is_text_of_figure(output.get("data", {})) or "<Figure" in output.get("text", ""):
                 cells.append(cell.get("id", "a cell without id"))
     return cells

@@ -303,6 +303,39 @@ def test_notebook_begins_with_its_title_has_a_box_and_ends_with_finish(notebook)
     assert set(notebook.metadata.hs2) == {"gpu", "makes", "needs"}
 
 
+def markdown(notebook):
+    return [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+
+
+def test_notebook_asks_three_questions_with_folded_answers_and_names_a_parameter_to_try(notebook):
+    """A reader who answers, or changes a value, has understood. The answers are folded, so that they do not spoil it."""
+    (questions,) = [text for text in markdown(notebook) if text.startswith("## Questions")]
+    assert re.findall(r"^(?:\*\*)?(\d)\.", questions, re.M) == ["1", "2", "3"]
+    folded = re.findall(r"<details>\s*<summary>.+?</summary>(.+?)</details>", questions, re.S)
+    assert len(folded) == 3 and all(len(answer.split()) >= 5 for answer in folded)
+    tried = re.findall(r"\bTry(?:\*\*)? `(\w+)", questions)
+    (cell,) = [c for c in code(notebook) if c.id == "parameters"]
+    parameters = {
+        n.target.id for n in ast.walk(ast.parse(cell.source)) if isinstance(n, ast.AnnAssign)
+    }
+    assert tried and tried[0] in parameters
+
+
+def test_notebook_ends_in_a_verdict(notebook):
+    """What, how large, why, what would change it, what next: `show.verdict` holds it to five lines."""
+    last = [cell.id for cell in code(notebook) if "show.verdict(" in cell.source]
+    ids = [cell.id for cell in code(notebook)]
+    assert last and ids.index(last[-1]) >= len(ids) / 2
+
+
+def test_notebook_leads_to_the_small_world_where_it_first_says_truth(notebook):
+    """The word means a number here, and 00 says which."""
+    if notebook.cells[0].source.startswith("# 00 "):
+        return
+    first = next(text for text in markdown(notebook) if re.search(r"\btruth\b", text))
+    assert "](00_small_world.ipynb)" in first
+
+
 # Code
 
 SOURCES = sorted(

@@ -3,7 +3,7 @@
 import nbformat
 import pandas as pd
 import pytest
-from cells import figures_as_text
+from cells import figures_as_text, run_all
 from IPython.core.interactiveshell import InteractiveShell
 from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_notebook, new_output
@@ -89,6 +89,31 @@ def test_a_figure_as_text_is_seen():
     assert figures_as_text(new_notebook(cells=[alone, new_code_cell(outputs=[beside])])) == [
         "alone"
     ]
+
+
+FIGURE = """from IPython.display import display
+from matplotlib.figure import Figure
+
+figure = Figure(figsize=(2, 1))
+figure.subplots();"""
+
+
+@pytest.mark.parametrize("last", ["display(figure)", "figure", "print([figure])"])
+def test_run_all_fails_where_a_figure_is_shown_as_text(last, tmp_path, monkeypatch):
+    """Ten figures of seven notebooks were text, and Run All passed on all of them."""
+    monkeypatch.setenv("HS2_ROOT", str(tmp_path))
+    (tmp_path / "notebooks").mkdir()
+
+    def run(*sources):
+        cells = [new_code_cell(source, id=f"cell-{n}") for n, source in enumerate(sources)]
+        nbformat.write(new_notebook(cells=cells), tmp_path / "notebooks" / "00_toy.ipynb")
+        run_all("00_toy")
+
+    with pytest.raises(AssertionError, match="00_toy, cell-1"):
+        run(FIGURE, last)
+    if last != "print([figure])":
+        enabled = "from hs2lib.engine import pictures\n\npictures.enable_figures()"
+        run(enabled, FIGURE, last)
 
 
 @pytest.mark.parametrize("copy", COPIES, ids=lambda copy: f"{copy.parts[-3]}/{copy.parts[-2]}")
