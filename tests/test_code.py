@@ -174,9 +174,12 @@ def test_reach_goes_through_others_and_into_functions_and_leaves_the_rest():
         "hs2lib.stats.metrics",
         "hs2lib.train",
     } <= names
+    # The curves of a training take their colours from style, which counts for no digest.
+    assert "hs2lib.report.style" in code.DRAWS
+    others = names - {"hs2lib.report", "hs2lib.report.style"}
     assert not {
         name
-        for name in names
+        for name in others
         if name.startswith(("hs2lib.corpus", "hs2lib.report", "hs2lib.evaluate"))
     }
     assert "hs2lib.run.graph" not in code.reach(["hs2lib.report.report"]), (
