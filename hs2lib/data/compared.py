@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hs2lib.data.readers import Conversation, or_nan, spoken_turns, values
+from hs2lib.data.readers import ChatMessage, Conversation, or_nan, spoken_turns, values
 from hs2lib.data.rows import Fault, Row, Text, columns, expected, shown, whole
 from hs2lib.group import Group, Response, Turn, prompt_string
 
@@ -91,19 +91,12 @@ class Preference(Two, extra="ignore"):
 # HelpSteer3
 
 
-class Message(Row, extra="ignore"):
-    """One message of a conversation."""
-
-    role: Literal["system", "user", "assistant"]
-    content: Text
-
-
-def _asked(messages: list[Message]) -> tuple[Turn, ...]:
+def _asked(messages: list[ChatMessage]) -> tuple[Turn, ...]:
     """The turns of a conversation that waits for an answer; raises Fault for others."""
     if not messages or messages[-1].role != "user":
         last = f"ends with the {messages[-1].role}'s" if messages else "is empty"
         raise Fault(None, f"the conversation {last}", "end with the message that is answered")
-    prompt = tuple(Turn(message.role, message.content) for message in messages)
+    prompt = tuple(message.turn() for message in messages)
     prompt_string(prompt)  # raises ValueError where the turns make no prompt
     return prompt
 
@@ -129,7 +122,7 @@ class HelpSteer3(Two, extra="ignore"):
 
     domain: Literal["general", "stem", "code", "multilingual"]
     language: Text
-    prompt: Annotated[list[Message], AfterValidator(_asked)] = Field(alias="context")
+    prompt: Annotated[list[ChatMessage], AfterValidator(_asked)] = Field(alias="context")
     first: Text = Field(alias="response1")
     second: Text = Field(alias="response2")
     preference: Annotated[Strength, AfterValidator(float)] = Field(alias="overall_preference")

@@ -9,7 +9,7 @@ are in `rated`, `compared` and `conversations`.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
@@ -45,6 +45,17 @@ def spoken_turns(string: str) -> tuple[Turn, ...]:
     if spoken[-1] == Turn("assistant", ""):
         spoken.pop()
     return tuple(spoken)
+
+
+class ChatMessage(Row, extra="ignore"):
+    """One message of a conversation, as chat templates take it."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Text
+
+    def turn(self) -> Turn:
+        """The message as a turn."""
+        return Turn(self.role, self.content)
 
 
 # A prompt in HelpSteer2's string format, as its turns.

@@ -28,7 +28,7 @@ from pydantic import (
 )
 
 from hs2lib.data.layouts import BY_NAME, Columns, Layout, kind_of, layout_of
-from hs2lib.data.readers import spoken_turns, turns
+from hs2lib.data.readers import ChatMessage, spoken_turns, turns
 from hs2lib.data.rows import (
     SEPARATORS,
     DataError,
@@ -132,17 +132,6 @@ class PromptFile:
 
 
 # The values of columns
-
-
-class ChatMessage(Row, extra="ignore"):
-    """One message of a conversation, as chat templates take it."""
-
-    role: Literal["system", "user", "assistant"]
-    content: Text
-
-    def turn(self) -> Turn:
-        """The message as a turn."""
-        return Turn(self.role, self.content)
 
 
 # What ShareGPT calls who speaks.

@@ -419,15 +419,20 @@ def multiply_head(model: RewardModel, factors: Sequence[float]) -> None:
 def shortest_differing(groups: Sequence[Group], number: int = 4) -> list[Group]:
     """The groups with the shortest responses, of which no two are equal.
 
-    Of two equal responses none can be learnt as better.
+    Of two equal responses none can be learnt as better. Groups whose responses are all equally good
+    come last, for the same reason.
     """
-    differing = []  # (characters of the responses, group)
+    differing = []  # (whether it is a tie, characters of the responses, group)
     for group in groups:
         texts = [response.text for response in group.responses]
         if len(set(texts)) == len(texts):
-            differing.append((sum(map(len, texts)), group))
-    differing.sort(key=lambda pair: pair[0])
-    return [group for _, group in differing[:number]]
+            if group.preference is None:
+                tied = len({response.labels for response in group.responses}) == 1
+            else:
+                tied = group.preference == 0
+            differing.append((tied, sum(map(len, texts)), group))
+    differing.sort(key=lambda pair: pair[:2])
+    return [group for _, _, group in differing[:number]]
 
 
 def learn_by_heart(

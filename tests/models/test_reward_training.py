@@ -232,6 +232,9 @@ def test_what_is_learnt_by_heart_are_responses_that_differ():
     texts = [("a", "a")] * 3 + [("abcd", "abce")] + [("abc", "abd")] * 4
     groups = [group(str(i), both) for i, both in enumerate(texts)]
     assert [one.id for one in reward_training.shortest_differing(groups, 4)] == ["4", "5", "6", "7"]
+    tied = [replace(one, preference=0.0) for one in groups[4:]]
+    compared = [replace(groups[3], preference=2.0)]
+    assert [one.id for one in reward_training.shortest_differing(tied + compared, 4)] == ["3", "4", "5", "6"]
 
 
 @pytest.mark.slow
