@@ -33,9 +33,8 @@ WEIGHTS = np.array(head_weights("goodness", ATTRIBUTES))  # [A]; paper: section 
 
 ABOVE = "rated above the truth"  # helpfulness, points of the scale from 0 to 4
 
-# Of answers with a fault, per cent: from here on a writer has it. Of pairs: from here on it is known.
-COMMON = 5
-KNOWN = 90
+COMMON = 5  # per cent of answers; a writer has a fault that is in so many or more
+KNOWN = 90  # per cent of pairs; a probe knows a fault that it sees in so many or more
 
 N_FOLDS = 5  # of the pairs, where a probe learns from four and is asked about the fifth
 
@@ -96,7 +95,7 @@ def wide(long: pd.DataFrame, down: str, across: str, digits: int = 2) -> pd.Data
 
 
 def _of_read_and_written(shares: pd.DataFrame, read: str, written: str) -> pd.DataFrame:
-    """The shares of both writers, of the faults that one of them has: columns read, written."""
+    """The share of each fault with either writer, per cent: columns read, written."""
     table = shares.pivot(index="measure", columns="policy", values="mean").loc[:, [read, written]]
     table.columns = ["read", "written"]
     order = shares.measure.unique()
@@ -104,7 +103,7 @@ def _of_read_and_written(shares: pd.DataFrame, read: str, written: str) -> pd.Da
 
 
 def shares_title(shares: pd.DataFrame, read: str = "web", written: str = "base, greedy") -> str:
-    """The message of a figure of `shares`: how many faults that were read are written, and which not.
+    """The message of a figure of shares: how many faults that were read are written too.
 
     Args:
         shares: the rows of `table` that are shares of faults.
