@@ -151,10 +151,9 @@ class Fit:
             return "the truth falls from the start" if self.alpha.high < 0 else "no gain is shown"
         if self.turns:
             return f"the truth turns at d = {self.peak.estimate:.2f}"
-        seen = "a turn is not shown"
         if not self.beta.estimate > 0:
-            seen = "no over-optimisation seen"
-        return f"{seen} {self.where}" if self.is_narrow else seen
+            return "no over-optimisation seen"
+        return "a turn is not shown"
 
     def sentence(self, name: str) -> str:
         """The verdict with its numbers, and where the points lie.
@@ -165,9 +164,7 @@ class Fit:
 
     def _verdict_in_words(self, name: str) -> str:
         """The verdict with its numbers."""
-        verdict = self.verdict
-        if not self.turns and self.where not in verdict:
-            verdict = f"{verdict} {self.where}"
+        verdict = f"{self.verdict} {self.where}"
         beta = f"beta is {self.beta.estimate:.2f} ({self.beta.low:.2f} to {self.beta.high:.2f})"
         peak = f"d = {self.peak.estimate:.2f} ({self.peak.low:.2f} to {self.peak.high:.2f})"
         if self.turns:
@@ -422,7 +419,7 @@ def drawn(
         if fitted is None:
             titles[name] = f"{name}: no law fitted"
             continue
-        titles[name] = f"{name}: {fitted.verdict}\nR = {fitted.law.formula}"
+        titles[name] = f"{name}: {fitted.verdict}\npoints {fitted.where}, R = {fitted.law.formula}"
         points.append(fitted.points.assign(law=name))
         steps = np.linspace(0, fitted.farthest, 200)
         add(name, "fitted law", steps, fitted.gain(steps))

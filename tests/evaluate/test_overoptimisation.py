@@ -141,7 +141,7 @@ def test_points_in_a_narrow_band_are_no_evidence_beyond_it():
     low, high = np.quantile(distance[1:], [0.1, 0.9])
     assert close.is_narrow and close.middle == pytest.approx((low, high))
     band = f"at d = {low:.2f} to {high:.2f}"
-    assert close.verdict == f"no over-optimisation seen {band}"
+    assert close.verdict == "no over-optimisation seen"
     sentence = close.sentence("PPO")
     assert sentence.startswith(f"PPO: no over-optimisation seen {band}. By Gao's law")
     assert f"Eight in ten points lie {band}, a narrow band" in sentence
