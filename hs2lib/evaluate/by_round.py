@@ -345,7 +345,7 @@ def kl_in_words(gains: pd.DataFrame, policy: str, curves: pd.DataFrame, recipe: 
     held_out = gains[(gains.policy == policy) & (gains.measure == "kl")]
     if not held_out.empty:
         sentences.append(
-            f"The table's {held_out.iloc[0, 2]:.2f} are of answers to held-out prompts, sampled at "
+            f"On held-out prompts it is {held_out.iloc[0, 2]:.2f}, of answers sampled at "
             f"temperature {recipe.eval_temperature:g} and top-p {recipe.eval_top_p:g}, "
             "so the two need not agree."
         )

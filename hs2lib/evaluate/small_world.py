@@ -136,13 +136,13 @@ def shares_in_words(
     apart = both.loc[(both.written - both["read"]).abs().idxmax()]
     sentences = [
         f"Of the {len(common)} faults in {COMMON} % or more of the {read}'s answers, {len(kept)} "
-        f"are in {COMMON} % or more of those of {written}: {', '.join(kept) or 'none'}."
+        f'are in {COMMON} % or more of those of "{written}": {", ".join(kept) or "none"}.'
     ]
     if left:
         sentences.append(f"Not among them: {', '.join(left)}.")
     sentences.append(
-        f'The shares differ most for "{apart.name}": {read} {apart["read"]:.0f} %, '
-        f"{written} {apart.written:.0f} %."
+        f'The shares differ most for "{apart.name}": "{read}" {apart["read"]:.0f} %, '
+        f'"{written}" {apart.written:.0f} %.'
     )
     return sentences
 
@@ -259,7 +259,7 @@ def probe_in_words(table: pd.DataFrame) -> list[str]:
     if HARMLESS in right.index:
         words = f"A filler sentence, which is no fault, it knows in {right[HARMLESS]:.0f} %."
         if right[HARMLESS] >= KNOWN:
-            words += " So it reads that a sentence is there, and not yet that it is worse."
+            words += " So it reads that a sentence is there, not that an answer is worse."
         sentences.append(words)
     return sentences
 

@@ -70,10 +70,10 @@ def test_the_words_name_the_faults_that_the_base_took_over_and_the_one_that_it_d
     kept, left, apart = small_world.shares_in_words(shares)
     assert kept == (
         "Of the 3 faults in 5 % or more of the web's answers, 2 are in 5 % or more of those of "
-        "base, greedy: strays, repeats."
+        '"base, greedy": strays, repeats.'
     )
     assert left == "Not among them: uses jargon."
-    assert apart == 'The shares differ most for "uses jargon": web 43 %, base, greedy 3 %.'
+    assert apart == 'The shares differ most for "uses jargon": "web" 43 %, "base, greedy" 3 %.'
     title = small_world.shares_title(shares)
     assert title.startswith("The base writes with 2 of the 3 faults that it has read.\n")
     assert title.endswith('"uses jargon", web 43 %, base, greedy 3 %')
