@@ -419,7 +419,8 @@ def drawn(
         if fitted is None:
             titles[name] = f"{name}: no law fitted"
             continue
-        titles[name] = f"{name}: {fitted.verdict}\npoints {fitted.where}, R = {fitted.law.formula}"
+        points_at = f"{'8 in 10 points' if fitted.is_narrow else 'points'} {fitted.where}"
+        titles[name] = f"{name}: {fitted.verdict}\n{points_at}, R = {fitted.law.formula}"
         points.append(fitted.points.assign(law=name))
         steps = np.linspace(0, fitted.farthest, 200)
         add(name, "fitted law", steps, fitted.gain(steps))
