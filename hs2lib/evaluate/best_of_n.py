@@ -4,6 +4,7 @@
     ranked.gains()            # of the best of 1, 2, 4 .. answers, by truth and by score
     ranked.agreement()        # of the two
     ranked.rules()            # of the longest, the likeliest .. of n, beside them
+    ranked.likeliest_sentences()    # what a rule without a reward model reaches
     drawn(answered, reward_model, setup).winner(0, 16)    # the text that wins of the first 16
 
 Draw n answers of a policy and keep the one that the reward model likes best. Press on a reward
@@ -93,13 +94,18 @@ class Ranked:
         gains = [values @ (chances(n, self.total) - one) for n in numbers]
         return np.stack(gains, axis=1)
 
+    @property
+    def _rules_at(self) -> list[int]:
+        """The n at which rules are compared: those of `RULES_AT`, and the largest."""
+        return [*[n for n in RULES_AT if n < self.total], self.total]
+
     def rules(self) -> pd.DataFrame:
         """What the best of n by each rule gains over one answer.
 
         n are those of `RULES_AT` and the largest. Rows (rule, n, gain in truth, 95 % low, 95 %
         high, gain in score). The truth is nan of real prompts.
         """
-        numbers = [*[n for n in RULES_AT if n < self.total], self.total]
+        numbers = self._rules_at
         rows = []
         for rule in (BY_SCORE, *self.others, RANDOM):
             truth = self.gains_by_prompt(numbers, TRUTH, rule)  # [prompts, numbers]
@@ -137,6 +143,35 @@ class Ranked:
         return [
             f"Of {self.total} answers the reward model's favourite gains {by_score.mean():+.2f} "
             f"points of truth. By prompt that is {', '.join(compared)}."
+        ]
+
+    def likeliest_sentences(self) -> list[str]:
+        """What a rule without a reward model reaches: the likeliest of n, at the same n.
+
+        Empty for real prompts, and where nobody knows how likely the answers are.
+        """
+        if LIKELIEST not in self.others or np.isnan(self.values[TRUTH]).all():
+            return []
+        numbers = self._rules_at
+        by_score = self.gains_by_prompt(numbers)  # [prompts, numbers]
+        likeliest = self.gains_by_prompt(numbers, rule=LIKELIEST)  # [prompts, numbers]
+        at: dict[str, list[int]] = {"more": [], "less": [], "not shown to differ": []}
+        for k, n in enumerate(numbers):
+            apart = likeliest[:, k] - by_score[:, k]
+            _, low, high = questions.mean(apart, self.ids, **self.resampled)
+            if low > 0:
+                at["more"].append(n)
+            elif high < 0:
+                at["less"].append(n)
+            else:
+                at["not shown to differ"].append(n)
+        compared = [f"{how} at n = {_listed(where)}" for how, where in at.items() if where]
+        gained = ", ".join(f"{gain:+.2f}" for gain in likeliest.mean(axis=0))
+        beside = ", ".join(f"{gain:+.2f}" for gain in by_score.mean(axis=0))
+        return [
+            f"Without any reward model the likeliest of n = {_listed(numbers)} answers gains "
+            f"{gained} points of truth; the reward model's favourite gains {beside}.",
+            f"The likeliest, less the favourite, by prompt: {'; '.join(compared)}.",
         ]
 
     def gains(self) -> pd.DataFrame:
@@ -275,17 +310,40 @@ def rank(answered: Sequence[Group], reward_model: RewardModel, setup: Setup) -> 
 
 
 def sentences(gains: pd.DataFrame) -> list[str]:
-    """A sentence on whether truth and score part at the largest n; empty for real prompts."""
+    """Sentences on where score and truth part, n by n; empty for real prompts.
+
+    They part where the 95 % interval of their difference does not hold 0. gains: of
+    `Ranked.gains`.
+    """
+    differences = gains[(gains.measure == APART) & (gains.n > 1)]
+    if differences.empty:
+        return []
+    above = differences.n[differences["95 % low"] > 0].tolist()
+    below = differences.n[differences["95 % high"] < 0].tolist()
+    holds = differences.n[~differences.n.isin([*above, *below])].tolist()
+    parts = []
+    if above:
+        parts.append(f"**the score outruns the truth** at n = {_listed(above)}")
+    if below:
+        parts.append(f"**the truth outruns the score** at n = {_listed(below)}")
+    if holds and parts:
+        parts.append(f"at {_listed(holds)} the interval of the difference holds 0")
+    elif holds:
+        parts.append(
+            "score and truth are not shown to part: "
+            f"at n = {_listed(holds)} the interval of the difference holds 0"
+        )
     most = gains.n.max()
     top = gains[gains.n == most].set_index("measure")
-    if TRUTH not in top.index:
-        return []
     difference = top.loc[APART]
-    verdict = "Truth and reward model's score are not shown to part"
-    if difference["95 % low"] > 0:
-        verdict = "**Truth and reward model's score part**"
     return [
-        f"{verdict}: of {most} answers the one that the reward model likes best is "
+        f"In best of n {'; '.join(parts)}.",
+        f"Of {most} answers the one that the reward model likes best gains "
         f"{top.gain[TRUTH]:+.2f} points in truth and {top.gain[SCORE]:+.2f} by its score "
-        f"(difference {difference['95 % low']:.2f} to {difference['95 % high']:.2f}, by prompt)."
+        f"(difference {difference['95 % low']:.2f} to {difference['95 % high']:.2f}, by prompt).",
     ]
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """Numbers one after the other: "2, 4, 8"."""
+    return ", ".join(str(number) for number in numbers)

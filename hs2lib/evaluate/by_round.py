@@ -297,9 +297,11 @@ def in_words(curves: pd.DataFrame, recipe: PPO) -> str:
     last = curves.iloc[-1]
     words = (
         f"From the first round to the last the KL from SFT goes from {first.kl:.2f} to "
-        f"{last.kl:.2f} nats, the length from {first.length:.0f} to {last.length:.0f} tokens. At "
-        f"most {curves['clip fraction'].max():.1%} of a round's tokens were clipped. The baseline "
-        f"explains {curves.explained.median():.0%} of the returns' variance (median round)."
+        f"{last.kl:.2f} nats a response, the length from {first.length:.0f} to {last.length:.0f} "
+        f"tokens. Both are of answers sampled at temperature {recipe.temperature:g} to the rounds' "
+        f"own prompts. At most {curves['clip fraction'].max():.1%} of a round's tokens were "
+        f"clipped. The baseline explains {curves.explained.median():.0%} of the returns' variance "
+        "(median round)."
     )
     if recipe.critic == "group":
         words += (
@@ -310,18 +312,41 @@ def in_words(curves: pd.DataFrame, recipe: PPO) -> str:
 
 
 def verdict(gains: pd.DataFrame, policy: str) -> list[str]:
-    """A sentence on whether a policy's answers are truly better.
+    """Whether a policy's answers are truly better, and by how many seeds.
 
     Empty where nobody knows the truth. gains: rows of `hs2lib.evaluate.policies.gains_of`.
     """
     truth = gains[(gains.policy == policy) & (gains.measure == TRUTH)]
     if truth.empty:
         return []
-    sentence = f"{policy} is not shown to work"
+    against = gains.columns[2].partition(" ")[2]
+    answers = f"{policy}'s answers are"
+    sentence = f"{answers} not shown to be truly better than {against}'s here"
     if truth["95 % low"].item() > 0:
-        sentence = f"{policy} works here"
+        sentence = f"{answers} truly better than {against}'s here"
     elif truth["95 % high"].item() < 0:
-        sentence = f"{policy} makes answers worse"
+        sentence = f"{answers} truly worse than {against}'s here"
     return [
-        f"**{sentence}**, by the truth about its answers to prompts that nothing was trained on."
+        f"**{sentence}**, on prompts that nothing was trained on. "
+        "That is one training seed; the interval is over prompts."
     ]
+
+
+def kl_in_words(gains: pd.DataFrame, policy: str, curves: pd.DataFrame, recipe: PPO) -> list[str]:
+    """How far the policy is from SFT, and of which answers each number is.
+
+    gains: rows of `hs2lib.evaluate.policies.gains_of`. policy: that was trained. curves: of
+    `of_ppo`. recipe: of the training.
+    """
+    sentences = [
+        f"The last round has {curves.iloc[-1].kl:.2f} nats a response from SFT, of answers sampled "
+        f"at temperature {recipe.temperature:g} to its training prompts."
+    ]
+    held_out = gains[(gains.policy == policy) & (gains.measure == "kl")]
+    if not held_out.empty:
+        sentences.append(
+            f"On held-out prompts it is {held_out.iloc[0, 2]:.2f}, of answers sampled at "
+            f"temperature {recipe.eval_temperature:g} and top-p {recipe.eval_top_p:g}, "
+            "so the two need not agree."
+        )
+    return sentences

@@ -3,6 +3,7 @@
     laws = {"Best of n": of_best_of_n(ranked), "PPO": of_ppo(result, prompts, curves, recipe)}
     table(laws)      # alpha, beta and the peak, with intervals
     sentences(laws)  # does the truth turn?
+    of_attributes(gains, "PPO")  # the attribute whose score rises most above its truth
 
 With d = sqrt(KL) the truth gained over the start is
 
@@ -24,11 +25,15 @@ from hs2lib.align import ppo
 from hs2lib.evaluate import best_of_n
 from hs2lib.evaluate.best_of_n import Ranked
 from hs2lib.evaluate.by_round import truth_of_responses
+from hs2lib.evaluate.response_rows import score_of, truth_of
+from hs2lib.group import ATTRIBUTES
 from hs2lib.stats.bootstrap import Interval, bootstrap
 from hs2lib.train.recipes import PPO
 from hs2lib.train.trainer import TrainingResult
 
 FEWEST = 4  # points with a KL above 0, by which two coefficients are still tested
+MIDDLE = (0.1, 0.9)  # quantiles of d between which eight in ten points lie
+NARROW = 1 / 2  # of the way to the farthest point; points closer together hardly tell of a bend
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,41 @@ class Fit:
         return terms @ [float(self.alpha.estimate), float(self.beta.estimate)]
 
     @property
+    def middle(self) -> tuple[float, float]:
+        """Between which d eight in ten points lie, those at d = 0 aside."""
+        low, high = self.points.distance[self.points.distance > 0].quantile(MIDDLE)
+        return float(low), float(high)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether eight in ten points lie in a band of d too narrow to tell of a bend."""
+        low, high = self.middle
+        return high - low < NARROW * self.farthest
+
+    @property
+    def where(self) -> str:
+        """The d that the verdict is of: up to the farthest point, or a narrow band."""
+        if self.is_narrow:
+            low, high = self.middle
+            return f"at d = {low:.2f} to {high:.2f}"
+        return f"up to d = {self.farthest:.2f}"
+
+    @property
+    def range_in_words(self) -> str:
+        """Which d the points cover, and that the fit decides nothing outside of these."""
+        low, high = self.middle
+        if self.is_narrow:
+            return (
+                f"Eight in ten points lie at d = {low:.2f} to {high:.2f}, a narrow band: "
+                "the fit decides nothing outside of it, and little on a bend within."
+            )
+        nearest = self.points.distance[self.points.distance > 0].min()
+        return (
+            f"The points lie at d = {nearest:.2f} to {self.farthest:.2f}, eight in ten of them at "
+            f"{low:.2f} to {high:.2f}; the fit decides nothing outside."
+        )
+
+    @property
     def turns(self) -> bool:
         """Whether it is shown that the truth has turned within the points."""
         return bool(self.beta.low > 0 and self.peak.estimate > 0 and self.peak.high < self.farthest)
@@ -116,9 +156,16 @@ class Fit:
         return "a turn is not shown"
 
     def sentence(self, name: str) -> str:
-        """The verdict with its numbers. name: of what pressed on the reward model."""
+        """The verdict with its numbers, and where the points lie.
+
+        name: of what pressed on the reward model.
+        """
+        return f"{self._verdict_in_words(name)} {self.range_in_words}"
+
+    def _verdict_in_words(self, name: str) -> str:
+        """The verdict with its numbers."""
+        verdict = f"{self.verdict} {self.where}"
         beta = f"beta is {self.beta.estimate:.2f} ({self.beta.low:.2f} to {self.beta.high:.2f})"
-        within = f"up to d = {self.farthest:.2f}"
         peak = f"d = {self.peak.estimate:.2f} ({self.peak.low:.2f} to {self.peak.high:.2f})"
         if self.turns:
             gained = self.gain(self.peak.estimate)[0]
@@ -128,11 +175,11 @@ class Fit:
             )
         if not self.peak.estimate > 0:
             if self.gain(self.farthest)[0] < 0:
-                return f"{name}: {self.verdict}, by Gao's law {within}; {beta}."
-            return f"{name}: {self.verdict} {within}. By Gao's law {beta}, which is not above 0."
+                return f"{name}: {verdict}, by Gao's law; {beta}."
+            return f"{name}: {verdict}. By Gao's law {beta}, which is not above 0."
         if not self.beta.low > 0:
-            return f"{name}: {self.verdict} {within}. By Gao's law {beta}, which may be 0."
-        return f"{name}: {self.verdict} {within}. By Gao's law {beta}, and the peak is {peak}."
+            return f"{name}: {verdict}. By Gao's law {beta}, which may be 0."
+        return f"{name}: {verdict}. By Gao's law {beta}, and the peak is {peak}."
 
 
 def distances(kl: ArrayLike) -> np.ndarray:
@@ -320,6 +367,37 @@ def sentences(laws: Mapping[str, Fit | None]) -> list[str]:
     return verdicts
 
 
+def of_attributes(gains: pd.DataFrame, policy: str) -> list[str]:
+    """The attribute whose score rises most above its truth, with both numbers.
+
+    Empty where nobody knows the truth, or the reward model has none of the attributes.
+
+    gains: rows of `hs2lib.evaluate.policies.gains_of`.
+    policy: that was trained on the score.
+    """
+    against = gains.columns[2]
+    of_policy = gains[gains.policy == policy].set_index("measure")
+    outrun = {}
+    for name in ATTRIBUTES:
+        if truth_of(name) in of_policy.index and score_of(name) in of_policy.index:
+            by_score = of_policy.loc[score_of(name), against]
+            outrun[name] = by_score - of_policy.loc[truth_of(name), against]
+    if not outrun:
+        return []
+    name = max(outrun, key=outrun.__getitem__)
+    if not outrun[name] > 0:
+        return [f"{policy}: no attribute rises by the score above its truth."]
+    numbers = []
+    for measure in (score_of(name), truth_of(name)):
+        row = of_policy.loc[measure]
+        interval = f"{row['95 % low']:.2f} to {row['95 % high']:.2f}"
+        numbers.append(f"{row[against]:+.2f} ({interval})")
+    return [
+        f"{policy}: of the attributes, {name} rises most above its truth: "
+        f"{numbers[0]} by score and {numbers[1]} by truth."
+    ]
+
+
 def drawn(
     laws: Mapping[str, Fit | None], ranked: Ranked
 ) -> tuple[dict[str, str], pd.DataFrame, pd.DataFrame]:
@@ -341,7 +419,8 @@ def drawn(
         if fitted is None:
             titles[name] = f"{name}: no law fitted"
             continue
-        titles[name] = f"{name}: {fitted.verdict}\nR = {fitted.law.formula}"
+        points_at = f"{'8 in 10 points' if fitted.is_narrow else 'points'} {fitted.where}"
+        titles[name] = f"{name}: {fitted.verdict}\n{points_at}, R = {fitted.law.formula}"
         points.append(fitted.points.assign(law=name))
         steps = np.linspace(0, fitted.farthest, 200)
         add(name, "fitted law", steps, fitted.gain(steps))

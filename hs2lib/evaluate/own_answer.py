@@ -21,6 +21,7 @@ from hs2lib.paper import GOODNESS, head_weights
 from hs2lib.report.answers import Answer
 
 AS_IT_IS = "as it is"
+MOVES = 0.1  # points of a scale from 0 to 4; a prediction that moves less hardly moves
 
 
 def change_a_value(task: Task, text: str) -> str:
@@ -146,19 +147,53 @@ def preset_table(group: Group, model: RewardModel) -> pd.DataFrame:
     return compared(group, preset_texts(group), model)
 
 
-def moves_in_words(group: Group, model: RewardModel) -> str:
-    """What each change adds to the first output and to its truth, in a sentence."""
+def moves_in_words(group: Group, model: RewardModel) -> list[str]:
+    """Which changes lower the first output and which do not, then what each adds to it.
+
+    Beside it stands what each adds to the truth, where the output has one.
+    """
     texts = preset_texts(group)
     predicted = scored(group, list(texts.values()), model)[:, 0]
     name = model.attributes[0]
-    parts = []
-    for k, change in enumerate(list(texts)[1:], start=1):
-        part = f"{change} {predicted[k] - predicted[0]:+.2f}"
-        if name in ATTRIBUTES:
-            true = truths(group, list(texts.values()))[:, ATTRIBUTES.index(name)]
-            part += f" (truth {true[k] - true[0]:+.2f})"
-        parts.append(part)
-    return f"Predicted {name} moves: {'; '.join(parts)}."
+    moves = dict(zip(list(texts)[1:], predicted[1:] - predicted[0], strict=True))
+    parts = [f"{change} {move:+.2f}" for change, move in moves.items()]
+    if name not in ATTRIBUTES:
+        return [seen_in_words(name, moves), f"Predicted {name} moves: {'; '.join(parts)}."]
+    true = truths(group, list(texts.values()))[:, ATTRIBUTES.index(name)]
+    true_moves = dict(zip(moves, true[1:] - true[0], strict=True))
+    parts = [
+        f"{part} (truth {move:+.2f})" for part, move in zip(parts, true_moves.values(), strict=True)
+    ]
+    return [
+        seen_in_words(name, moves, true_moves),
+        f"Predicted {name} moves: {'; '.join(parts)}.",
+    ]
+
+
+def seen_in_words(
+    name: str, moves: Mapping[str, float], true_moves: Mapping[str, float] | None = None
+) -> str:
+    """Which changes lower a prediction, which hardly move it, and which raise it.
+
+    A move of less than `MOVES` counts as none.
+
+    Args:
+        name: of the attribute.
+        moves: of the prediction, by change.
+        true_moves: of the truth, by change, where it is known.
+    """
+    lowered = [change for change, move in moves.items() if move <= -MOVES]
+    raised = [change for change, move in moves.items() if move >= MOVES]
+    still = [change for change in moves if change not in (*lowered, *raised)]
+    parts = [f"{', '.join(lowered) or 'no change'} lowers it"]
+    if still:
+        parts.append(f"{', '.join(still)} moves it by less than {MOVES:g}")
+    if raised:
+        parts.append(f"{', '.join(raised)} **raises** it")
+    words = f"Predicted {name}: {'; '.join(parts)}."
+    if true_moves and max(true_moves.values()) < 0:
+        words += f" All {len(true_moves)} changes lower the truth."
+    return words
 
 
 def of_each_family(groups: Sequence[Group]) -> list[Group]:

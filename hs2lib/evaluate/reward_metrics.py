@@ -426,10 +426,16 @@ def noise_in_short(evaluated: Evaluated, ceiling: pd.DataFrame) -> str:
     reached = rows[rows.metric == SHOWN[0]].value.iloc[0]
     known = "" if TRUTH in evaluated.labels else "by their agreement "
     top = of_ratings.value.iloc[0]
-    return (
+    sentence = (
         f"Raters disagree: {known}even the truth has R {top:.2f} with their ratings "
-        f"of {evaluated.attributes[0]}. The model has {reached:.2f}; the rest it does not read."
+        f"of {evaluated.attributes[0]}. The model has {reached:.2f}."
     )
+    if reached < top:
+        sentence += (
+            " Noise in what it learnt from, the length of training and the size of the model "
+            "are not told apart here."
+        )
+    return sentence
 
 
 def peaks_in_words(validations: pd.DataFrame, best_step: int) -> str:
@@ -468,7 +474,8 @@ def learning_in_words(curve: pd.DataFrame) -> str:
     """What the learning curve says of one rater a response against several; "" for no curve.
 
     Compared are points of equally many ratings. One rater's R between two of its points is read
-    off the line between them, over the logarithm of the ratings.
+    off the line between them, over the logarithm of the ratings. The points are ridge's and have no
+    interval, which the words say.
     """
     if curve.empty:
         return ""
@@ -488,7 +495,10 @@ def learning_in_words(curve: pd.DataFrame) -> str:
         )
     if not texts:
         return "No two curves reach the same number of ratings, so nothing can be compared."
-    return f"R at the same number of ratings: {'; '.join(texts)}."
+    return (
+        f"R of ridge on frozen states at the same number of ratings: {'; '.join(texts)}. "
+        "These are points without an interval, and not of the trained model."
+    )
 
 
 def first_attribute_gains(evaluated: Evaluated, gains: pd.DataFrame) -> pd.DataFrame:
@@ -539,10 +549,22 @@ def verdict(evaluated: Evaluated, gains: pd.DataFrame, result: TrainingResult, s
     )
 
 
-def in_words(evaluated: Evaluated, gains: pd.DataFrame) -> list[str]:
+def fitted_to(inputs: BaselineInputs, prepared: Prepared) -> str:
+    """Which of the training groups ridge was fitted to, in words.
+
+    inputs: of the baselines. prepared: the items of the parts, which the model learns.
+    """
+    n_ridge = len(inputs.items["train"])
+    n_model = len(prepared.items["train"])
+    if n_ridge == n_model:
+        return f"all {n_model:,} training groups"
+    return f"{n_ridge:,} of the {n_model:,} training groups"
+
+
+def in_words(evaluated: Evaluated, gains: pd.DataFrame, seen_by_ridge: str) -> list[str]:
     """Sentences on the trained model: its metrics by attribute, and its gains over baselines.
 
-    The gains are those of the first attribute.
+    The gains are those of the first attribute. seen_by_ridge: of `fitted_to`.
     """
     pearson, accuracy = SHOWN
     sentences = [
@@ -553,7 +575,7 @@ def in_words(evaluated: Evaluated, gains: pd.DataFrame) -> list[str]:
     for metric, rows in first_attribute_gains(evaluated, gains).groupby("metric"):
         defined = rows[rows.gain.notna()]  # a baseline that is constant has no R
         if len(defined):
-            gains_in_words = ", ".join(_gain(row) for _, row in defined.iterrows())
+            gains_in_words = ", ".join(_gain(row, seen_by_ridge) for _, row in defined.iterrows())
             sentences.append(f"{metric} of {evaluated.attributes[0]}: {gains_in_words}.")
     return sentences
 
@@ -571,8 +593,8 @@ def _values(evaluated: Evaluated, metric: str) -> str:
     return "; ".join(values)
 
 
-def _gain(row: pd.Series) -> str:
-    """What the trained model adds to one baseline, in words."""
+def _gain(row: pd.Series, seen_by_ridge: str) -> str:
+    """What the trained model adds to one baseline, in words; of ridge, what that was fitted to."""
     if row["95 % low"] > 0:
         direction = "more"
     elif row["95 % high"] < 0:
@@ -580,4 +602,7 @@ def _gain(row: pd.Series) -> str:
     else:
         direction = "not clearly more or less"
     interval = f"{row['95 % low']:.2f} to {row['95 % high']:.2f}"
-    return f"{direction} than {row.over} ({row.gain:+.2f}, {interval})"
+    text = f"{direction} than {row.over} ({row.gain:+.2f}, {interval})"
+    if row.over.startswith("ridge"):
+        text += f", which was fitted to {seen_by_ridge}"
+    return text

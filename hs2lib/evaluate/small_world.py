@@ -3,7 +3,9 @@
     written = rows("demonstrations", groups)         # a row a response
     table([written, ..], n_boot=1000)                # their means side by side
     jargon(rated, n_boot=1000)                       # what raters give above the truth
+    shares_in_words(of_faults)                       # which faults of the web the base has
     readable(pairs, policy, reward_model)            # the faults that the base's numbers show
+    probe_in_words(read)                             # how many of these are faults
 
 All of it is of generated groups; real ones raise ValueError. Paper: silent.
 """
@@ -16,7 +18,7 @@ import pandas as pd
 from hs2lib.corpus.faults import FAULTS, faults
 from hs2lib.corpus.generate import task_of
 from hs2lib.corpus.grade import grade
-from hs2lib.corpus.one_fault import change_of
+from hs2lib.corpus.one_fault import HARMLESS, change_of
 from hs2lib.evaluate import policies
 from hs2lib.evaluate.questions import mean
 from hs2lib.evaluate.response_rows import TRUTH, truth_of
@@ -30,6 +32,9 @@ from hs2lib.stats.bootstrap import Interval, inside
 WEIGHTS = np.array(head_weights("goodness", ATTRIBUTES))  # [A]; paper: section 4.3
 
 ABOVE = "rated above the truth"  # helpfulness, points of the scale from 0 to 4
+
+COMMON = 5  # per cent of answers; a writer has a fault that is in so many or more
+KNOWN = 90  # per cent of pairs; a probe knows a fault that it sees in so many or more
 
 N_FOLDS = 5  # of the pairs, where a probe learns from four and is asked about the fifth
 
@@ -87,6 +92,59 @@ def wide(long: pd.DataFrame, down: str, across: str, digits: int = 2) -> pd.Data
         cells.append(f"{estimate:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]")
     table = long.assign(cell=cells).pivot(index=down, columns=across, values="cell")
     return table.loc[long[down].unique(), long[across].unique()].rename_axis(columns=None)
+
+
+def _of_read_and_written(shares: pd.DataFrame, read: str, written: str) -> pd.DataFrame:
+    """The share of each fault with either writer, per cent: columns read, written."""
+    table = shares.pivot(index="measure", columns="policy", values="mean").loc[:, [read, written]]
+    table.columns = ["read", "written"]
+    order = shares.measure.unique()
+    return table.loc[order]
+
+
+def shares_title(shares: pd.DataFrame, read: str = "web", written: str = "base, greedy") -> str:
+    """The message of a figure of shares: how many faults that were read are written too.
+
+    Args:
+        shares: the rows of `table` that are shares of faults.
+        read: the writer whose texts were read.
+        written: the writer who read them.
+    """
+    both = _of_read_and_written(shares, read, written)
+    common = both[both["read"] >= COMMON]
+    n_kept = int((common.written >= COMMON).sum())
+    apart = both.loc[(both.written - both["read"]).abs().idxmax()]
+    return (
+        f"The base writes with {n_kept} of the {len(common)} faults that it has read.\n"
+        f'Furthest apart: "{apart.name}", {read} {apart["read"]:.0f} %, '
+        f"{written} {apart.written:.0f} %"
+    )
+
+
+def shares_in_words(
+    shares: pd.DataFrame, read: str = "web", written: str = "base, greedy"
+) -> list[str]:
+    """Which faults that were read are written too, and whose shares differ most.
+
+    A writer has a fault that is in `COMMON` per cent of its answers or more. The arguments are
+    those of `shares_title`.
+    """
+    both = _of_read_and_written(shares, read, written)
+    common = both[both["read"] >= COMMON]
+    kept = common.index[common.written >= COMMON].tolist()
+    left = common.index[common.written < COMMON].tolist()
+    apart = both.loc[(both.written - both["read"]).abs().idxmax()]
+    sentences = [
+        f"Of the {len(common)} faults in {COMMON} % or more of the {read}'s answers, {len(kept)} "
+        f'are in {COMMON} % or more of those of "{written}": {", ".join(kept) or "none"}.'
+    ]
+    if left:
+        sentences.append(f"Not among them: {', '.join(left)}.")
+    sentences.append(
+        f'The shares differ most for "{apart.name}": "{read}" {apart["read"]:.0f} %, '
+        f'"{written}" {apart.written:.0f} %.'
+    )
+    return sentences
 
 
 def by_wish(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -184,6 +242,26 @@ def readable(
     return pd.DataFrame(
         table, columns=["fault", "pairs", "by", "right (%)", "95 % low", "95 % high"]
     )
+
+
+def probe_in_words(table: pd.DataFrame) -> list[str]:
+    """How many faults the probe knows, and beside them the filler, which is no fault.
+
+    table: of `readable`.
+    """
+    right = table[table.by == "probe"].set_index("fault")["right (%)"]
+    of_faults = right.drop(HARMLESS, errors="ignore")
+    known = of_faults.index[of_faults >= KNOWN].tolist()
+    sentences = [
+        f"Of {len(of_faults)} kinds of fault the probe knows {len(known)} in {KNOWN} % or more of "
+        f"the pairs: {', '.join(known) or 'none'}."
+    ]
+    if HARMLESS in right.index:
+        words = f"A filler sentence, which is no fault, it knows in {right[HARMLESS]:.0f} %."
+        if right[HARMLESS] >= KNOWN:
+            words += " So it reads that a sentence is there, not that an answer is worse."
+        sentences.append(words)
+    return sentences
 
 
 def probe(differences: np.ndarray, prompts: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from nbclient import NotebookClient
@@ -74,13 +75,59 @@ def test_of_real_prompts_there_is_the_score_alone():
 
 
 def test_the_sentence_says_where_truth_and_score_part():
-    (parted,) = sentences(ranked([[3, 2, 1, 0], [2, 2, 1, 0]]).gains())
-    assert (
-        parted.startswith("**Truth and reward model's score part**: of 4 answers")
-        and "+1.50 by its score" in parted
+    parted, numbers = sentences(ranked([[3, 2, 1, 0], [2, 2, 1, 0]]).gains())
+    assert parted == (
+        "In best of n **the score outruns the truth** at n = 4; "
+        "at 2 the interval of the difference holds 0."
     )
-    (same,) = sentences(ranked([[0, 1, 2, 3], [0, 1, 2, 3]]).gains())
-    assert same.startswith("Truth and reward model's score are not shown to part")
+    assert numbers.startswith("Of 4 answers the one") and "+1.50 by its score" in numbers
+    same, _ = sentences(ranked([[0, 1, 2, 3], [0, 1, 2, 3]]).gains())
+    assert same == (
+        "In best of n score and truth are not shown to part: "
+        "at n = 2, 4 the interval of the difference holds 0."
+    )
+
+
+def parting(intervals: dict[int, tuple[float, float]]) -> str:
+    """The sentence on these intervals of score less truth, by n."""
+    rows = []
+    for n, (low, high) in intervals.items():
+        rows += [(n, 0.0, TRUTH, 1.0, 0.9, 1.1), (n, 0.0, SCORE, 1.2, 1.1, 1.3)]
+        rows.append((n, 0.0, APART, 0.2, low, high))
+    columns = ["n", "KL at most", "measure", "gain", "95 % low", "95 % high"]
+    return sentences(pd.DataFrame(rows, columns=columns))[0]
+
+
+def test_a_parting_at_some_n_is_not_hidden_by_the_largest():
+    """The score outran the truth at small n; the interval at the largest n was wide and held 0."""
+    some = parting({1: (0, 0), 2: (0.1, 0.3), 4: (0.1, 0.3), 8: (-0.1, 0.5), 16: (-0.4, 0.9)})
+    assert some == (
+        "In best of n **the score outruns the truth** at n = 2, 4; "
+        "at 8, 16 the interval of the difference holds 0."
+    )
+    both = parting({2: (-0.3, -0.1), 4: (0.1, 0.3)})
+    assert both == (
+        "In best of n **the score outruns the truth** at n = 4; "
+        "**the truth outruns the score** at n = 2."
+    )
+
+
+def test_the_likeliest_stands_beside_the_reward_model_at_the_same_n():
+    """Four answers, the truth 0 to 3: the likeliest of 4 gains 1.5, the reward model's favourite loses 1.5."""
+    worst_first = np.tile(np.arange(4.0), (3, 1))
+    likely = {LIKELIEST: {TRUTH: worst_first, SCORE: worst_first}}
+    backwards = {TRUTH: worst_first[:, ::-1], SCORE: worst_first}
+    gained, compared = Ranked(list("abc"), backwards, RESAMPLED, likely).likeliest_sentences()
+    assert gained == (
+        "Without any reward model the likeliest of n = 4 answers gains +1.50 points of truth; "
+        "the reward model's favourite gains -1.50."
+    )
+    assert compared == "The likeliest, less the favourite, by prompt: more at n = 4."
+    alike = Ranked(list("abc"), likely[LIKELIEST], RESAMPLED, likely).likeliest_sentences()
+    assert alike[1].endswith("by prompt: not shown to differ at n = 4.")
+    assert Ranked(list("abc"), backwards, RESAMPLED).likeliest_sentences() == []
+    unknown = {TRUTH: np.full((3, 4), np.nan), SCORE: worst_first}
+    assert Ranked(list("abc"), unknown, RESAMPLED, likely).likeliest_sentences() == []
 
 
 def samples(prompt: Group, texts: list[str], log_probs: list[float]) -> Group:

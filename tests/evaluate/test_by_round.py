@@ -162,9 +162,9 @@ def test_the_sentence_says_what_the_intervals_do(truth, score, words):
 @pytest.mark.parametrize(
     ("low", "high", "words"),
     [
-        (0.1, 0.2, "**PPO works here**"),
-        (-0.1, 0.2, "**PPO is not shown"),
-        (-0.2, -0.1, "**PPO makes answers worse**"),
+        (0.1, 0.2, "**PPO's answers are truly better than SFT's here**"),
+        (-0.1, 0.2, "**PPO's answers are not shown to be truly better than SFT's here**"),
+        (-0.2, -0.1, "**PPO's answers are truly worse than SFT's here**"),
     ],
 )
 def test_the_verdict_on_a_policy(low, high, words):
@@ -172,7 +172,8 @@ def test_the_verdict_on_a_policy(low, high, words):
         [(TRUTH, "PPO", 0.0, low, high), (TRUTH, "DPO", 0.0, 1.0, 2.0)],
         columns=["measure", "policy", "minus SFT", "95 % low", "95 % high"],
     )
-    assert by_round.verdict(gains, "PPO")[0].startswith(words)
+    (sentence,) = by_round.verdict(gains, "PPO")
+    assert sentence.startswith(words) and "one training seed" in sentence
     assert by_round.verdict(gains[gains.policy == "DPO"], "PPO") == []
 
 
@@ -248,11 +249,24 @@ def test_the_baseline_of_a_group_is_the_mean_of_its_rewards(generated):
     assert (first.score, second.score) == (6, 5) and first.how == "reward 2.00"
 
 
+def test_each_kl_says_of_which_answers_it_is():
+    """Training samples at temperature 1, the table at .7 and on other prompts."""
+    gains = pd.DataFrame(
+        [("kl", "PPO", 2.94, 2.75, 3.13)],
+        columns=["measure", "policy", "minus SFT", "95 % low", "95 % high"],
+    )
+    curves = pd.DataFrame({"kl": [0.0, 2.5]})
+    in_training, held_out = by_round.kl_in_words(gains, "PPO", curves, PPO())
+    assert "2.50 nats" in in_training and "temperature 1 to its training prompts" in in_training
+    assert "2.94" in held_out and "temperature 0.7 and top-p 0.9" in held_out
+    assert len(by_round.kl_in_words(gains.iloc[:0], "PPO", curves, PPO())) == 1
+
+
 def test_what_the_rounds_did_in_words():
     columns = {"kl": [0.0, 2.5], "length": [40, 30], "clip fraction": [0.0, 0.02]}
     curves = pd.DataFrame({**columns, "explained": [0.4, 0.6]})
     words = by_round.in_words(curves, PPO(critic="group", n_samples=4))
-    assert "from 0.00 to 2.50 nats, the length from 40 to 30 tokens" in words
+    assert "from 0.00 to 2.50 nats a response, the length from 40 to 30 tokens" in words
     assert "most 2.0% of a round's tokens" in words and "explains 50%" in words
     assert "so that 25% would be explained" in words
     assert by_round.in_words(curves, PPO()).endswith("(median round).")

@@ -115,7 +115,7 @@ def test_a_turn_is_stated_with_the_peak():
     assert certain.turns and certain.verdict == "the truth turns at d = 1.00"
     assert certain.sentence("Best of n") == (
         "Best of n: **over-optimisation**. By Gao's law the truth turns at d = 1.00 (1.00 to 1.00), "
-        "+0.40 points from the start; beta is 0.40 (0.40 to 0.40)."
+        "+0.40 points from the start; beta is 0.40 (0.40 to 0.40). " + certain.range_in_words
     )
     assert not law_fit.turns and law_fit.verdict == "a turn is not shown", (
         "two prompts show nothing"
@@ -129,7 +129,47 @@ def test_where_beta_is_not_above_0_no_over_optimisation_is_seen(law):
     assert law_fit.verdict == "no over-optimisation seen" and np.isnan(law_fit.peak.estimate)
     sentence = law_fit.sentence("PPO")
     assert sentence.startswith("PPO: no over-optimisation seen up to d = 1.78.")
-    assert "beta is -0.10" in sentence and sentence.endswith("which is not above 0.")
+    assert "beta is -0.10" in sentence and "which is not above 0." in sentence
+    assert sentence.endswith("; the fit decides nothing outside.")
+
+
+def test_points_in_a_narrow_band_are_no_evidence_beyond_it():
+    """One point at d = .5 and twelve at 1.5 to 1.61: eight in ten points say nothing of a small d."""
+    distance = np.array([0, 0.5, *(1.5 + 0.01 * np.arange(12))])
+    rises = distance * (0.8 + 0.1 * distance)
+    close = fit(BEST_OF_N, distance, np.stack([rises, rises]), ["a", "b"], **QUICK)
+    low, high = np.quantile(distance[1:], [0.1, 0.9])
+    assert close.is_narrow and close.middle == pytest.approx((low, high))
+    band = f"at d = {low:.2f} to {high:.2f}"
+    assert close.verdict == "no over-optimisation seen"
+    sentence = close.sentence("PPO")
+    assert sentence.startswith(f"PPO: no over-optimisation seen {band}. By Gao's law")
+    assert f"Eight in ten points lie {band}, a narrow band" in sentence
+    wide = fitted(BEST_OF_N, 0.8, -0.1)
+    assert not wide.is_narrow
+    assert f"The points lie at d = {D[1]:.2f} to {D[-1]:.2f}" in wide.range_in_words
+
+
+def gains_of(numbers):
+    """Gains of PPO over SFT by measure, with intervals a tenth to both sides."""
+    rows = [(name, "PPO", gain, gain - 0.1, gain + 0.1) for name, gain in numbers.items()]
+    return pd.DataFrame(rows, columns=["measure", "policy", "minus SFT", "95 % low", "95 % high"])
+
+
+def test_the_attribute_that_parts_most_has_both_numbers():
+    """Helpfulness parts by .08, correctness by .28; a shorter answer's verbosity by less than nothing."""
+    numbers = {"true helpfulness": 0.74, "reward model's helpfulness": 0.82}
+    numbers |= {"true correctness": 0.51, "reward model's correctness": 0.79}
+    numbers |= {"true verbosity": -0.1, "reward model's verbosity": -0.2}
+    (sentence,) = overoptimisation.of_attributes(gains_of(numbers), "PPO")
+    assert sentence == (
+        "PPO: of the attributes, correctness rises most above its truth: "
+        "+0.79 (0.69 to 0.89) by score and +0.51 (0.41 to 0.61) by truth."
+    )
+    below = {"true verbosity": 0.1, "reward model's verbosity": 0.0}
+    (none,) = overoptimisation.of_attributes(gains_of(below), "PPO")
+    assert none == "PPO: no attribute rises by the score above its truth."
+    assert overoptimisation.of_attributes(gains_of({"reward model's verbosity": 1}), "PPO") == []
 
 
 def test_a_truth_that_only_falls_is_no_absence_of_over_optimisation():

@@ -44,7 +44,24 @@ def test_the_table_has_predictions_and_truth(model):
     assert list(table.index) == [own_answer.AS_IT_IS, *own_answer.CHANGES]
     assert list(table.columns) == ["goodness", *model.attributes]
     assert table.goodness.iloc[0].endswith("(7.60)")
-    assert "say it twice" in own_answer.moves_in_words(GROUPS[0], model)
+    plain, numbers = own_answer.moves_in_words(GROUPS[0], model)
+    assert plain.startswith("Predicted helpfulness: ")
+    assert plain.endswith("All 4 changes lower the truth.") and "say it twice" in numbers
+
+
+def test_a_plain_sentence_says_which_changes_the_model_sees():
+    """A wrong value and saying it twice went unseen, and jargon was liked."""
+    changes = tuple(own_answer.CHANGES)
+    moves = dict(zip(changes, (0.04, -1.4, 0.13, -0.04), strict=True))
+    truth = dict(zip(changes, (-2.1, -1.9, -0.25, -1.7), strict=True))
+    assert own_answer.seen_in_words("helpfulness", moves, truth) == (
+        "Predicted helpfulness: drop an item lowers it; "
+        "change a value, say it twice moves it by less than 0.1; add jargon **raises** it. "
+        "All 4 changes lower the truth."
+    )
+    assert own_answer.seen_in_words("tone", {"add jargon": 0.0}) == (
+        "Predicted tone: no change lowers it; add jargon moves it by less than 0.1."
+    )
 
 
 def test_every_part_of_the_box_answers(model):

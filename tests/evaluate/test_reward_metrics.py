@@ -116,6 +116,9 @@ def gains_of(side, pearson_low, accuracy_low):
     return frame.assign(against=side, over="log-length", attribute="helpfulness")
 
 
+ENDS = ("value", "95 % low", "95 % high")
+
+
 def result(step):
     return SimpleNamespace(best_step=step)
 
@@ -155,12 +158,42 @@ def test_the_words_name_each_metric_and_what_it_adds():
     measured = Evaluated(**vars(evaluated) | {"metrics": pd.DataFrame(rows, columns=columns)})
     worse = gains_of("truth", 0.1, -0.2)
     worse.loc[1, ["gain", "95 % high"]] = [-0.15, -0.1]
-    assert reward_metrics.in_words(measured, worse) == [
+    assert reward_metrics.in_words(measured, worse, "all 2 training groups") == [
         "Pearson's R of the trained model with the truth: helpfulness 0.50 (0.25 to 0.75).",
         "Pairs of one prompt ordered rightly: helpfulness 0.50 (0.25 to 0.75).",
         "Pearson of helpfulness: more than log-length (+0.20, 0.10 to 0.40).",
         "pairwise accuracy of helpfulness: LESS than log-length (-0.15, -0.20 to -0.10).",
     ]
+
+
+def test_the_gain_over_ridge_says_how_many_groups_ridge_saw(generated):
+    """It is fitted to fewer groups than the model, so that its floor is lower than it could be."""
+    _, prepared = generated
+    whole = inputs_of(prepared, {})
+    assert reward_metrics.fitted_to(whole, prepared) == "all 12 training groups"
+    few = inputs_of(Prepared({"train": prepared.items["train"][:5]}, pd.DataFrame()), {})
+    seen = reward_metrics.fitted_to(few, prepared)
+    assert seen == "5 of the 12 training groups"
+    over_ridge = gains_of("truth", 0.1, 0.01).assign(over="ridge on frozen states")
+    no_metrics = pd.DataFrame(columns=["against", "model", "attribute", "metric", *ENDS])
+    measured = Evaluated(**vars(evaluated_by("truth")) | {"metrics": no_metrics})
+    *_, pearson, accuracy = reward_metrics.in_words(measured, over_ridge, seen)
+    words = "which was fitted to 5 of the 12 training groups."
+    assert pearson.endswith(words) and accuracy.endswith(words)
+
+
+def test_what_lies_below_the_ceiling_is_not_ascribed():
+    """By hand: the truth has .9 with the ratings. A model of .7 may lack data, training or size."""
+    top = pd.DataFrame([("ratings", "helpfulness", "Pearson", 0.9)])
+    top.columns = ["against", "attribute", "metric", "value"]
+    for reached, is_below in ((0.7, True), (0.95, False)):
+        rows = pd.DataFrame([("ratings", "trained", "helpfulness", "Pearson", reached, 0, 1)])
+        rows.columns = ["against", "model", "attribute", "metric", *ENDS]
+        measured = Evaluated(**vars(evaluated_by("truth")) | {"metrics": rows})
+        text = reward_metrics.noise_in_short(measured, top)
+        assert f"R 0.90 with their ratings of helpfulness. The model has {reached:.2f}." in text
+        assert text.endswith("are not told apart here.") is is_below
+    assert reward_metrics.noise_in_short(measured, top.iloc[:0]) == ""
 
 
 # The learning curve
@@ -202,6 +235,8 @@ def test_one_rater_and_three_are_compared_at_equally_many_ratings():
     text = reward_metrics.learning_in_words(curve)
     assert "against 3 raters a response, one rater stands higher at 1 of 1 points" in text
     assert "by +0.050 in the mean" in text
+    assert text.startswith("R of ridge on frozen states")
+    assert text.endswith("points without an interval, and not of the trained model.")
     assert "nothing can be compared" in reward_metrics.learning_in_words(curve.iloc[:2])
     assert reward_metrics.learning_in_words(curve.iloc[:0]) == ""
 

@@ -53,6 +53,52 @@ def test_a_wide_table_keeps_the_order_and_every_number():
     assert wide.loc["a", "x"] == "4 [3, 5]"
 
 
+def shares_of(shares):
+    """Shares of faults of the web and of the base, as rows of `small_world.table`."""
+    rows = []
+    for fault, of_both in shares.items():
+        for writer, share in zip(("web", "base, greedy"), of_both, strict=True):
+            rows.append((fault, writer, share, share, share))
+    return pd.DataFrame(rows, columns=["measure", "policy", "mean", "95 % low", "95 % high"])
+
+
+def test_the_words_name_the_faults_that_the_base_took_over_and_the_one_that_it_did_not():
+    """Two of three are in 5 % of both; jargon is in 43 and 3 %; a rare fault counts for nothing."""
+    shares = shares_of(
+        {"strays": (24, 35), "repeats": (21, 33), "contradicts itself": (0, 2), JARGON: (43, 3)}
+    )
+    kept, left, apart = small_world.shares_in_words(shares)
+    assert kept == (
+        "Of the 3 faults in 5 % or more of the web's answers, 2 are in 5 % or more of those of "
+        '"base, greedy": strays, repeats.'
+    )
+    assert left == "Not among them: uses jargon."
+    assert apart == 'The shares differ most for "uses jargon": "web" 43 %, "base, greedy" 3 %.'
+    title = small_world.shares_title(shares)
+    assert title.startswith("The base writes with 2 of the 3 faults that it has read.\n")
+    assert title.endswith('"uses jargon", web 43 %, base, greedy 3 %')
+    all_kept = small_world.shares_in_words(shares_of({"strays": (24, 35)}))
+    assert len(all_kept) == 2, "nothing is left out"
+
+
+def test_the_filler_is_no_fault_that_a_probe_knows():
+    """Of three changes two are faults; the probe knows one of them, and the filler, which is none."""
+    columns = ["fault", "pairs", "by", "right (%)", "95 % low", "95 % high"]
+    rights = {"strays": 100, "wrong value": 57, one_fault.HARMLESS: 100}
+    rows = []
+    for fault, right in rights.items():
+        rows.append((fault, 20, "probe", right, right, right))
+        rows.append((fault, 20, "likelihood", 95, 95, 95))
+    read = pd.DataFrame(rows, columns=columns)
+    faults_known, filler = small_world.probe_in_words(read)
+    assert faults_known == (
+        "Of 2 kinds of fault the probe knows 1 in 90 % or more of the pairs: strays."
+    )
+    assert filler.startswith("A filler sentence, which is no fault, it knows in 100 %. So it reads")
+    without = small_world.probe_in_words(read[read.fault != one_fault.HARMLESS])
+    assert without == [faults_known]
+
+
 def test_by_wish_always_loses_where_the_answer_alone_is_wished(frames):
     table = small_world.by_wish(frames)
     assert list(table.index) == ["as wished", "always"]
