@@ -20,8 +20,9 @@ SteerLM is judged by what its labels move, greedy: quality asked for at level 4 
 gain is split into the parts of which faults are made (`hs2lib.corpus.grade.COSTS`). What is
 finished is kept by seed and method, so a run that was stopped goes on; each row names the commit
 that trained its policy. With `--matrix` reward models and policies are those that `make matrix`
-left, and only controls are trained here. Seeds that the result has already stay in it, if they are
-of the same commit: five seeds may be run on several days, or machines.
+left, and only controls are trained here. What the result has already of other seeds and policies
+stays in it, if it is of the same commit: five seeds may be run on several days, or machines. A
+control that not every seed has does not count for the verdict, and the result names it as missing.
 """
 
 import argparse
@@ -551,7 +552,7 @@ def over_seeds(rows: Sequence[dict]) -> pd.DataFrame:
     for key, group in pd.DataFrame(rows).groupby(keys, sort=False):
         mean, half = student(group["value"].to_numpy())
         row = dict(zip(keys, key, strict=True)) | {"value": mean}
-        summary.append(row | {"low": mean - half, "high": mean + half})
+        summary.append(row | {"low": mean - half, "high": mean + half, "seeds": len(group)})
     return pd.DataFrame(summary)
 
 
@@ -563,13 +564,23 @@ def student(values: np.ndarray) -> tuple[float, float]:
     return float(values.mean()), float(stats.t.ppf(0.975, len(values) - 1) * error)
 
 
+def missing_controls(method: str, table: pd.DataFrame) -> list[str]:
+    """The controls of a method that not every seed of it has. table: of `over_seeds`."""
+    seeds = table[table.policy == method].groupby("less").seeds.min()
+    return [name for name in controls_of(method) if seeds.get(name, 0) < seeds.max()]
+
+
 def verdict(method: str, table: pd.DataFrame) -> str:
-    """One word of what the table shows of a method: works, harms, surer, not shown."""
+    """One word of what the table shows of a method: works, harms, surer, not shown.
+
+    Controls that not every seed has do not count (`missing_controls`).
+    """
     own = table[(table.policy == method) & (table.measure == TRUTH)]
     what = "quality" if method == "steerlm" else "held out"
     start = "itself" if method == "steerlm" else "start"
     own = own[own.what == what].set_index(["temperature", "less"])
-    references = [start, *controls_of(method)]
+    missing = missing_controls(method, table)
+    references = [start, *(name for name in controls_of(method) if name not in missing)]
     if all(own.low[0.0, reference] > 0 for reference in references):
         return "works"
     if own.high[0.0, start] < 0:
@@ -597,7 +608,9 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)  # the small base gains nothing by a second one
     is_written = not (options.dry or options.set)
-    earlier = seeds_before(options.seeds) if is_written else {"rows": [], "commits": {}}
+    earlier = {"rows": [], "commits": {}}
+    if is_written:
+        earlier = rows_before(options.seeds, options.only)
     rows = []
     for seed in options.seeds:
         world = World(seed, options.folder, settings_of(options.set), options.matrix)
@@ -606,31 +619,38 @@ def main() -> None:
             show(rows, seed, name)
     if is_written:
         policies = [name for name in {row["policy"] for row in rows} if name != "base"]
-        commits = dict(earlier["commits"])
+        commits = {seed: dict(of_seed) for seed, of_seed in earlier["commits"].items()}
         for seed in options.seeds:
             world = World(seed, options.folder, matrix=options.matrix)
-            commits[str(seed)] = {name: world.commit(name) for name in sorted(policies)}
+            of_seed = {name: world.commit(name) for name in sorted(policies)}
+            commits[str(seed)] = commits.get(str(seed), {}) | of_seed
         write(earlier["rows"] + rows, commits)
 
 
-def seeds_before(seeds: Sequence[int]) -> dict:
-    """Rows and commits of the seeds that the result has already, without those asked for.
+def rows_before(seeds: Sequence[int], policies: Sequence[str]) -> dict:
+    """Rows and commits that the result has already, but for these policies (and the base) of seeds.
 
     Raises SystemExit where they are of another commit: their mean would be one of two recipes.
     """
     result = {"rows": [], "commits": {}}
-    if RESULT.is_file():
-        written = json.loads(RESULT.read_text())
-        if "verdicts" in written:  # else it is of the small world's first edition
-            result["rows"] = [row for row in written["rows"] if row["seed"] not in seeds]
-            others = {str(row["seed"]) for row in result["rows"]}
-            result["commits"] = {seed: written["commits"][seed] for seed in sorted(others)}
-            if others and written["commit"] != report.commit():
-                raise SystemExit(
-                    f"{RESULT.name} has seeds {', '.join(sorted(others))} of commit "
-                    f"{written['commit']}, this is {report.commit()}: check that commit out, "
-                    "or run all seeds anew"
-                )
+    if not RESULT.is_file():
+        return result
+    written = json.loads(RESULT.read_text())
+    if "verdicts" not in written:  # it is of the small world's first edition
+        return result
+    anew = {(seed, name) for seed in seeds for name in ["base", *policies]}
+    result["rows"] = [row for row in written["rows"] if (row["seed"], row["policy"]) not in anew]
+    kept = {(str(row["seed"]), row["policy"]) for row in result["rows"]}
+    for seed, of_seed in written["commits"].items():
+        of_kept = {name: commit for name, commit in of_seed.items() if (seed, name) in kept}
+        if of_kept:
+            result["commits"][seed] = of_kept
+    if kept and written["commit"] != report.commit():
+        others = ", ".join(sorted({seed for seed, _ in kept}))
+        raise SystemExit(
+            f"{RESULT.name} has seeds {others} of commit {written['commit']}, this is "
+            f"{report.commit()}: check that commit out, or run all seeds anew"
+        )
     return result
 
 
@@ -667,22 +687,27 @@ def write(rows: Sequence[dict], commits: dict[str, dict[str, str]]) -> None:
     table = over_seeds(rows)
     measured = set(table.policy)
     verdicts = {}
+    missing = {}
     for method in METHODS:
         if {method, *controls_of(method)} <= measured:
             verdicts[method] = verdict(method, table)
+            if without := missing_controls(method, table):
+                missing[method] = without
     truth = table[(table.measure == TRUTH) & (table.temperature == 0) & (table.what == "held out")]
     less_start = truth[truth.less == "start"].set_index("policy")
     words = []
     for method, word in verdicts.items():
         row = less_start.loc[method]
-        words.append(f"{method} {word} ({row.value:+.2f}, {row.low:+.2f} to {row.high:+.2f})")
+        numbers = f"({row.value:+.2f}, {row.low:+.2f} to {row.high:+.2f})"
+        words.append(f"{method} {word} {numbers}")
     result = {
         "name": "works",
         "compared": "true goodness (0 to 7.6), greedy, less the start's, mean of seeds",
         "figure": "; ".join(words),
         "goal": "works: greedy above start and controls, t interval over five seeds",
-        "met": bool(verdicts) and set(verdicts.values()) == {"works"},
+        "met": bool(verdicts) and set(verdicts.values()) == {"works"} and not missing,
         "verdicts": verdicts,
+        "missing": missing,
         "controls": CONTROLS,
         "seeds": sorted(int(seed) for seed in commits),
         "prompts": N_EVALUATED,

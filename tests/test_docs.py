@@ -465,6 +465,7 @@ def demo_table():
 def greedy_table(works):
     """What each method adds to the truth over seeds, beside its controls."""
     by_key = {}
+    n_seeds = len(works["seeds"])
     for row in works["means"]:
         if row["measure"] == "truth":
             by_key[row["policy"], row["what"], row["temperature"], row["less"]] = row
@@ -473,13 +474,18 @@ def greedy_table(works):
         row = by_key.get(key)
         if row is None:
             return ""
-        return f"{plain(row['value'], '+')} [{plain(row['low'], '+')}, {plain(row['high'], '+')}]"
+        numbers = (
+            f"{plain(row['value'], '+')} [{plain(row['low'], '+')}, {plain(row['high'], '+')}]"
+        )
+        if row["seeds"] < n_seeds:
+            return f"{plain(row['value'], '+')} (only {row['seeds']} seeds)"
+        return numbers
 
     commits = set()
     for of_seed in works["commits"].values():
         commits |= {commit[:7] for commit in of_seed.values() if commit}
     lines = [
-        f"True goodness (0 to 7.6) above the start, mean over {len(works['seeds'])} seeds with its 95 % interval, "
+        f"True goodness (0 to 7.6) above the start, mean over {n_seeds} seeds with its 95 % interval, "
         f"{works['prompts']} held-out prompts ([works.json](reports/benchmarks/works.json), "
         f"commit {', '.join(sorted(commits))}).",
         "",
@@ -497,6 +503,8 @@ def greedy_table(works):
         ]
         warm = cell(policy, "held out", 0.7, "start")
         word = works["verdicts"].get(method, "")
+        if method in works["missing"]:
+            word += f" (without {', '.join(name.partition(', ')[2] for name in works['missing'][method])})"
         lines.append(f"| {title} | {start} | {greedy} | {warm} | {'; '.join(less)} | {word} |")
     asked = cell("steerlm", "quality", 0.0, "itself")
     if asked:

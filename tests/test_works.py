@@ -61,7 +61,7 @@ def table(**greedy):
         rows.append(("dpo", "held out", temperature, "start", 0.5))
     frame = works.pd.DataFrame(rows, columns=["policy", "what", "temperature", "less", "value"])
     frame["less"] = frame.less.replace({"random": "dpo, at random", "blind": "dpo, blind"})
-    return frame.assign(measure="truth", low=frame.value - 0.1, high=frame.value + 0.1)
+    return frame.assign(measure="truth", low=frame.value - 0.1, high=frame.value + 0.1, seeds=5)
 
 
 @pytest.mark.parametrize(
@@ -178,22 +178,44 @@ def test_the_true_reward_is_standardised_on_the_rated_responses(groups):
     )
 
 
-def test_seeds_of_another_day_stay_if_they_are_of_the_same_commit(tmp_path, monkeypatch):
+def test_what_another_day_measured_stays_if_it_is_of_the_same_commit(tmp_path, monkeypatch):
     """Five seeds take hours: two runs add up, but not runs of two recipes."""
     file = tmp_path / "works.json"
     monkeypatch.setattr(works, "RESULT", file)
     monkeypatch.setattr(works.report, "commit", lambda: "abc")
-    assert works.seeds_before([0]) == {"rows": [], "commits": {}}
+    assert works.rows_before([0], ["sft"]) == {"rows": [], "commits": {}}
+    first = {"seed": 0, "policy": "sft", "value": 1.0}
+    second = {"seed": 1, "policy": "sft", "value": 2.0}
+    of_ppo = {"seed": 1, "policy": "ppo", "value": 3.0}
     written = {
         "verdicts": {},
         "commit": "abc",
-        "rows": [{"seed": 0, "value": 1.0}, {"seed": 1, "value": 2.0}],
-        "commits": {"0": {"sft": "abc"}, "1": {"sft": "abc"}},
+        "rows": [first, second, of_ppo],
+        "commits": {"0": {"sft": "abc"}, "1": {"sft": "abc", "ppo": "abc"}},
     }
     file.write_text(json.dumps(written))
-    before = works.seeds_before([1, 2])
-    assert before == {"rows": [{"seed": 0, "value": 1.0}], "commits": {"0": {"sft": "abc"}}}
+    before = works.rows_before([1, 2], ["sft"])
+    assert before["rows"] == [first, of_ppo]
+    assert before["commits"] == {"0": {"sft": "abc"}, "1": {"ppo": "abc"}}
     file.write_text(json.dumps(written | {"commit": "older"}))
-    with pytest.raises(SystemExit, match="has seeds 0 of commit older, this is abc"):
-        works.seeds_before([1, 2])
-    assert works.seeds_before([0, 1])["rows"] == []  # all anew
+    with pytest.raises(SystemExit, match="has seeds 0, 1 of commit older, this is abc"):
+        works.rows_before([1, 2], ["sft"])
+    assert works.rows_before([0, 1], ["sft", "ppo"])["rows"] == []  # all anew
+
+
+def test_a_control_that_a_seed_lacks_is_missing_and_does_not_count():
+    """An interval of two seeds beside one of four would decide a verdict by which seeds were run."""
+    rows = []
+    for seed, gain in enumerate((1.0, 1.1, 1.2)):
+        key = {"seed": seed, "policy": "ppo", "what": "held out", "temperature": 0.0}
+        for less in ("itself", "start", "ppo, at random"):
+            rows.append(key | {"less": less, "measure": works.TRUTH, "value": gain})
+        if seed:  # blind is above the method, but not at every seed
+            rows.append(key | {"less": "ppo, blind", "measure": works.TRUTH, "value": -gain})
+    table = works.over_seeds(rows)
+    assert table.set_index("less").seeds.to_dict()["ppo, blind"] == 2
+    assert works.missing_controls("ppo", table) == ["ppo, blind"]
+    assert works.verdict("ppo", table) == "works"
+    rows.append(key | {"seed": 0, "less": "ppo, blind", "measure": works.TRUTH, "value": -1.0})
+    assert works.missing_controls("ppo", works.over_seeds(rows)) == []
+    assert works.verdict("ppo", works.over_seeds(rows)) == "not shown"

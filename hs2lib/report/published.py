@@ -73,7 +73,7 @@ def of_seeds(
     }
     for row in published["means"]:
         if all(row.get(key) == value for key, value in wanted.items()):
-            n_seeds = len(published["seeds"])
+            n_seeds = row.get("seeds", len(published["seeds"]))
             seeds = NUMBERS.get(n_seeds, str(n_seeds))
             interval = f"{row['low']:+.2f} to {row['high']:+.2f}"
             words = f"over {seeds} seeds {row['value']:+.2f} ({interval})"
