@@ -73,7 +73,7 @@ def of_seeds(
     }
     for row in published["means"]:
         if all(row.get(key) == value for key, value in wanted.items()):
-            n_seeds = row.get("seeds", len(published["seeds"]))
+            n_seeds = row["seeds"]
             seeds = NUMBERS.get(n_seeds, str(n_seeds))
             interval = f"{row['low']:+.2f} to {row['high']:+.2f}"
             words = f"over {seeds} seeds {row['value']:+.2f} ({interval})"
@@ -106,9 +106,9 @@ def verdicts() -> pd.DataFrame:
     """What the published seeds say of each method, greedy and sampled, beside its controls.
 
     Columns: method; verdict (works, harms, surer or not shown); truth, greedy and at the other
-    temperatures, less the start's; and greedy less that of the control nearest to the method. A
-    cell is as "+1.20 [+1.01, +1.39]". Of SteerLM it is by how much answers asked for quality 4 are
-    better than those asked for 0. Empty where nothing is published.
+    temperatures, less the start's; and greedy less that of the control nearest to the method, of
+    those that every seed has. A cell is as "+1.20 [+1.01, +1.39]". Of SteerLM it is by how much
+    answers asked for quality 4 are better than those asked for 0. Empty where nothing is published.
     """
     works = _works()
     table = pd.DataFrame(works.get("means", []))
@@ -126,7 +126,8 @@ def verdicts() -> pd.DataFrame:
         for line in own[own.less == start].sort_values("temperature").to_dict("records"):
             at = f"at {line['temperature']:g}" if line["temperature"] else "greedy"
             row[f"{at}, less start"] = _cell(line)
-        controls = own[own.less.isin(works["controls"]) & (own.temperature == 0)]
+        is_control = own.less.isin(works["controls"]) & (own.seeds == len(works["seeds"]))
+        controls = own[is_control & (own.temperature == 0)]
         if len(controls):
             row["greedy, less nearest control"] = _cell(controls.loc[controls.value.idxmin()])
         rows.append(row)

@@ -234,7 +234,12 @@ def test_what_is_learnt_by_heart_are_responses_that_differ():
     assert [one.id for one in reward_training.shortest_differing(groups, 4)] == ["4", "5", "6", "7"]
     tied = [replace(one, preference=0.0) for one in groups[4:]]
     compared = [replace(groups[3], preference=2.0)]
-    assert [one.id for one in reward_training.shortest_differing(tied + compared, 4)] == ["3", "4", "5", "6"]
+    assert [one.id for one in reward_training.shortest_differing(tied + compared, 4)] == [
+        "3",
+        "4",
+        "5",
+        "6",
+    ]
 
 
 @pytest.mark.slow

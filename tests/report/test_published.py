@@ -12,7 +12,7 @@ def works(tmp_path, monkeypatch):
     """A result of two seeds in a checkout of its own."""
     monkeypatch.setattr(published, "root", lambda: tmp_path)
     row = {"less": "start", "temperature": 0.0, "what": "held out", "measure": "truth"}
-    numbers = {"value": -0.3, "low": -0.4, "high": -0.2}
+    numbers = {"value": -0.3, "low": -0.4, "high": -0.2, "seeds": 2}
     result = {"seeds": [0, 1], "verdicts": {"iterative dpo": "harms"}, "means": []}
     for policy in ("iterative dpo", "iterative dpo, by the truth"):
         result["means"].append({"policy": policy, **row, **numbers})
