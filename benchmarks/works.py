@@ -87,7 +87,9 @@ CONTROLS = {
 # model not to blame. And SFT on answers without a fault: how much there is to gain.
 ORACLES = ("iterative dpo, by the truth", "ppo, by the truth", "sft, faultless")
 
-RESULT = paths.reports() / "benchmarks" / "works.json"
+RESULT = paths.reports() / "benchmarks" / "works.json"  # every seed stands in works.csv beside it
+# Which row of works.csv it is; the other columns are measures.
+KEYS = ["seed", "policy", "what", "temperature", "less"]
 TARGET = steerlm2.TARGET  # what policies that read labels are asked for
 ASKED = {  # what is steered -> the labels of level 0 and of level 4
     "quality": tuple(
@@ -639,7 +641,9 @@ def rows_before(seeds: Sequence[int], policies: Sequence[str]) -> dict:
     if "verdicts" not in written:  # it is of the small world's first edition
         return result
     anew = {(seed, name) for seed in seeds for name in ["base", *policies]}
-    result["rows"] = [row for row in written["rows"] if (row["seed"], row["policy"]) not in anew]
+    wide = pd.read_csv(RESULT.with_suffix(".csv"))
+    every = wide.melt(KEYS, var_name="measure").dropna(subset="value").to_dict("records")
+    result["rows"] = [row for row in every if (row["seed"], row["policy"]) not in anew]
     kept = {(str(row["seed"]), row["policy"]) for row in result["rows"]}
     for seed, of_seed in written["commits"].items():
         of_kept = {name: commit for name, commit in of_seed.items() if (seed, name) in kept}
@@ -700,6 +704,10 @@ def write(rows: Sequence[dict], commits: dict[str, dict[str, str]]) -> None:
         row = less_start.loc[method]
         numbers = f"({row.value:+.2f}, {row.low:+.2f} to {row.high:+.2f})"
         words.append(f"{method} {word} {numbers}")
+    # Of other measures than the truth only what is greedy, as it is and less its start.
+    is_plain = (table.temperature == 0) & table.less.isin(["itself", "start"])
+    shown = table[(table.measure == TRUTH) | is_plain]
+    wide = pd.DataFrame(rows).pivot(index=KEYS, columns="measure", values="value")
     result = {
         "name": "works",
         "compared": "true goodness (0 to 7.6), greedy, less the start's, mean of seeds",
@@ -711,12 +719,12 @@ def write(rows: Sequence[dict], commits: dict[str, dict[str, str]]) -> None:
         "controls": CONTROLS,
         "seeds": sorted(int(seed) for seed in commits),
         "prompts": N_EVALUATED,
-        "means": table.round(4).to_dict("records"),
-        "rows": [row | {"value": round(row["value"], 4)} for row in rows],
+        "means": shown.round(4).to_dict("records"),
         "commits": commits,
         "device": report.device(),
         "commit": report.commit(),
     }
+    paths.write(RESULT.with_suffix(".csv"), wide.round(4).to_csv())
     paths.write(RESULT, json.dumps(result, indent=1) + "\n")
 
 

@@ -184,16 +184,13 @@ def test_what_another_day_measured_stays_if_it_is_of_the_same_commit(tmp_path, m
     monkeypatch.setattr(works, "RESULT", file)
     monkeypatch.setattr(works.report, "commit", lambda: "abc")
     assert works.rows_before([0], ["sft"]) == {"rows": [], "commits": {}}
-    first = {"seed": 0, "policy": "sft", "value": 1.0}
-    second = {"seed": 1, "policy": "sft", "value": 2.0}
-    of_ppo = {"seed": 1, "policy": "ppo", "value": 3.0}
-    written = {
-        "verdicts": {},
-        "commit": "abc",
-        "rows": [first, second, of_ppo],
-        "commits": {"0": {"sft": "abc"}, "1": {"sft": "abc", "ppo": "abc"}},
-    }
-    file.write_text(json.dumps(written))
+    key = {"what": "held out", "temperature": 0.0, "less": "itself", "measure": "truth"}
+    first = {"seed": 0, "policy": "sft", **key, "value": 1.0}
+    second = {"seed": 1, "policy": "sft", **key, "value": 2.0}
+    of_ppo = {"seed": 1, "policy": "ppo", **key, "value": 3.0}
+    commits = {"0": {"sft": "abc"}, "1": {"sft": "abc", "ppo": "abc"}}
+    works.write([second, first, of_ppo], commits)
+    written = json.loads(file.read_text())
     before = works.rows_before([1, 2], ["sft"])
     assert before["rows"] == [first, of_ppo]
     assert before["commits"] == {"0": {"sft": "abc"}, "1": {"ppo": "abc"}}
