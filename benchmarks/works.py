@@ -588,7 +588,12 @@ def verdict(method: str, table: pd.DataFrame) -> str:
     if own.high[0.0, start] < 0:
         return "harms"
     warmer = [temperature for temperature in TEMPERATURES if temperature]
-    if own.low[0.0, start] <= 0 and any(own.low[temperature, start] > 0 for temperature in warmer):
+    is_steered = method == "steerlm"  # a slope of what is asked for, which surety does not raise
+    if (
+        not is_steered
+        and own.low[0.0, start] <= 0
+        and any(own.low[temperature, start] > 0 for temperature in warmer)
+    ):
         return "surer"
     return "not shown"
 

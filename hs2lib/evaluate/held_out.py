@@ -225,7 +225,9 @@ def sentences(beside: SideBySide) -> list[str]:
                 gains[way] = gain
         if gains:
             numbers = "; ".join(f"{way} {_cell(gain)}" for way, gain in gains.items())
-            line = f"**{policy} {_verdict(gains)}** {judge}, against {start}: {numbers}."
+            line = (
+                f"**{policy} {_verdict(gains)}** in this run {judge}, against {start}: {numbers}."
+            )
             if beside.truth_known:
                 line += _over_seeds(policy)
             lines.append(line)
