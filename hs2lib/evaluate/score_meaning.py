@@ -367,14 +367,21 @@ def _threshold_table(
 # In words
 
 
-def shown(thresholds: pd.DataFrame) -> pd.DataFrame:
+def _digits(meaning: Meaning) -> int:
+    """Decimals that show three digits of the scale, which may be any number."""
+    if not meaning.is_shown:
+        return 2
+    return max(0, 2 - math.floor(math.log10(meaning.scale.estimate)))
+
+
+def shown(meaning: Meaning) -> pd.DataFrame:
     """`Meaning.thresholds` as a page shows it: each number with its interval."""
     rows = []
-    for _, row in thresholds.iterrows():
+    for _, row in meaning.thresholds.iterrows():
         reached = row.pairs > 0
         difference = "not reached"
         if reached:
-            difference = interval(*row.iloc[1:4])
+            difference = interval(*row.iloc[1:4], _digits(meaning))
         rows.append(
             {
                 "right at least (%)": f"{row['level (%)']:.0f}",
@@ -391,12 +398,15 @@ def in_words(meaning: Meaning) -> list[str]:
     """The curve, the thresholds, whether the curve fits, and the calibration errors."""
     if not meaning.is_shown:
         return [thresholds_in_words(meaning)]
-    chance = 100 * float(probability(1.0, meaning.scale.estimate))
+    digits = _digits(meaning)
+    once = 100 * float(expit(1))
+    twice = 100 * float(expit(2))
     return [
-        f"Of two answers that differ by 1, the higher is preferred in {chance:.0f} % by the "
-        f"fitted curve: its scale is {interval(*meaning.scale)}, from {meaning.pairs:,} pairs.",
+        f"The curve has the scale {interval(*meaning.scale, digits)}, from "
+        f"{_counted(meaning.pairs, 'pair')}. A difference of one scale is right in {once:.0f} %, "
+        f"one of two scales in {twice:.0f} %.",
         thresholds_in_words(meaning),
-        _fit_in_words(meaning.bins),
+        _fit_in_words(meaning.bins, digits),
         _errors_in_words(meaning.errors),
     ]
 
@@ -430,7 +440,8 @@ def thresholds_in_words(meaning: Meaning) -> str:
             parts.append(f"{level} nowhere")
             continue
         share = f"{row['share (%)']:.0f} % of pairs"
-        parts.append(f"{level} from {interval(*row.iloc[1:4])} on ({share})")
+        difference = interval(*row.iloc[1:4], _digits(meaning))
+        parts.append(f"{level} from {difference} on ({share})")
     return f"Right by the fitted curve, {meaning.pairs:,} pairs: {', '.join(parts)}."
 
 
@@ -439,14 +450,16 @@ def _counted(number: int, unit: str) -> str:
     return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
 
 
-def _fit_in_words(bins: pd.DataFrame) -> str:
+def _fit_in_words(bins: pd.DataFrame, digits: int) -> str:
     """In how many bins the fitted share lies inside the interval of the observed one."""
     is_inside = bins["fitted (%)"].between(bins[ENDS[0]], bins[ENDS[1]])
     words = f"The fitted share lies inside the interval in {is_inside.sum()} of {len(bins)} bins"
     off = bins[~is_inside & bins[ENDS[0]].notna()]
     if len(off) == 0:
         return f"{words}."
-    places = [f"{row['from']:.2f} to {row['to']:.2f}" for _, row in off.iterrows()]
+    places = []
+    for _, row in off.iterrows():
+        places.append(f"{row['from']:.{digits}f} to {row['to']:.{digits}f}")
     return f"{words}. It does not at differences of {', '.join(places)}."
 
 
@@ -467,5 +480,6 @@ def message(meaning: Meaning) -> str:
     if reached.empty:
         return f"No two scores lie far enough apart to be right in {LEVELS[0]} %"
     level = NAMED if NAMED in reached.index else reached.index.max()
-    from_here = f"From a difference of {reached.difference[level]:.2f} on, {level} % are right"
-    return f"{from_here}: {reached['share (%)'][level]:.0f} % of pairs lie there"
+    difference = f"{reached.difference[level]:.{_digits(meaning)}f}"
+    above = f"From a difference of {difference} on the curve is above {level} %"
+    return f"{above}: {reached['share (%)'][level]:.0f} % of pairs lie there"

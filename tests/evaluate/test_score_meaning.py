@@ -98,10 +98,22 @@ def test_a_threshold_that_no_pair_reaches_is_no_number():
     meaning = score_meaning.measure(pairs(*[1] * 30, *[-1] * 10))
     assert meaning.thresholds.pairs.tolist() == [40, 0, 0]
     assert meaning.thresholds.difference.isna().tolist() == [False, True, True]
-    shown = score_meaning.shown(meaning.thresholds)
+    shown = score_meaning.shown(meaning)
     assert shown["from a difference of"].tolist()[1:] == ["not reached"] * 2
     assert "80 % nowhere, 90 % nowhere" in score_meaning.thresholds_in_words(meaning)
-    assert score_meaning.message(meaning).startswith("From a difference of 0.77 on, 70 %")
+    assert score_meaning.message(meaning).startswith(
+        "From a difference of 0.771 on the curve is above 70 %"
+    )
+
+
+def test_a_scale_of_any_size_is_said_in_three_digits():
+    """The differences of a model without training are of hundredths, and two decimals said 0.00."""
+    scores = simulated(400, 2.0, 1)
+    for unit, begins in ((1, "2."), (0.001, "0.002"), (1000, "2")):
+        first = score_meaning.in_words(score_meaning.measure(scores * unit, n_boot=50))[0]
+        number = first.removeprefix("The curve has the scale ").partition(" ")[0]
+        assert number.startswith(begins)
+        assert len(number.replace(".", "").lstrip("0")) in (3, 4)
 
 
 def test_pairs_that_are_all_right_have_no_threshold():
