@@ -106,7 +106,7 @@ def test_a_threshold_that_no_pair_reaches_is_no_number():
     )
 
 
-def test_a_scale_of_any_size_is_said_in_three_digits():
+def test_a_scale_of_any_size_has_three_digits():
     """The differences of a model without training are of hundredths, and two decimals said 0.00."""
     scores = simulated(400, 2.0, 1)
     for unit, begins in ((1, "2."), (0.001, "0.002"), (1000, "2")):
