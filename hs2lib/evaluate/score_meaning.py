@@ -472,6 +472,16 @@ def _errors_in_words(errors: pd.DataFrame) -> str:
     return f"Calibration error in points, {errors.pairs.iloc[0]:,} pairs. {'; '.join(parts)}."
 
 
+def for_card(meaning: Meaning, title: str) -> dict[str, object]:
+    """What a model card says of differences, as arguments of `hs2lib.models.export.model_card`.
+
+    title: of the pairs.
+    """
+    sentences = [f"Measured on the {title}. It holds for pairs like these.", *in_words(meaning)]
+    thresholds = shown(meaning) if meaning.is_shown else None
+    return {"differences": sentences, "thresholds": thresholds}
+
+
 def message(meaning: Meaning) -> str:
     """What the curve says, for the title of its figure."""
     if not meaning.is_shown:
