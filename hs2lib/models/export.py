@@ -145,7 +145,8 @@ def export(model: RewardModel, folder: Path, **card: object) -> float:
     Args:
         model: with any number of outputs.
         folder: the target.
-        card: data, rewardbench, held_out and scales, as for `model_card`.
+        card: data, rewardbench, held_out, scales, differences and thresholds, as for
+            `model_card`.
 
     Returns:
         The largest difference of a score.
@@ -238,6 +239,8 @@ def model_card(
     rewardbench: "pd.DataFrame | None" = None,
     held_out: "pd.DataFrame | None" = None,
     scales: Mapping[str, str] = MappingProxyType({}),
+    differences: Sequence[str] = (),
+    thresholds: "pd.DataFrame | None" = None,
 ) -> str:
     """The model card as Markdown: what the model scores, how to use it, what it was made from.
 
@@ -249,6 +252,8 @@ def model_card(
         rewardbench: its scores on RewardBench, as a table.
         held_out: its metrics on held-out rows, as a table.
         scales: of outputs, the scale that people rated on, in words.
+        differences: sentences on what a difference of two scores means.
+        thresholds: the differences from which the order may be trusted, as a table.
     """
     environment = Environment(
         loader=FileSystemLoader(_FOLDER), trim_blocks=True, lstrip_blocks=True
@@ -261,6 +266,8 @@ def model_card(
         frame=rewardbench,
         held_out=held_out,
         scales=scales,
+        differences=differences,
+        thresholds=thresholds,
         over=Path(model.base).name or "a causal decoder",
         constant=[round(value, 6) for value in constant],
     )

@@ -925,6 +925,46 @@ def shares_right(
     return fig
 
 
+def differences_right(
+    bins: pd.DataFrame,
+    scale: tuple[float, float, float],
+    thresholds: pd.DataFrame,
+    title: str,
+) -> Figure:
+    """How often the higher score is right, by the difference of two scores, with the fitted curve.
+
+    Args:
+        bins: of `hs2lib.evaluate.score_meaning.Meaning`: mean difference, pairs, right (%) and its
+            interval.
+        scale: of the curve sigmoid(d / scale), with its interval; 0 for a step.
+        thresholds: rows (level (%), difference), nan where no pair lies so far apart.
+        title: the message.
+    """
+    farthest = max(bins["to"].max(), 1e-9)
+    d = np.linspace(0, farthest, 200)
+    curves = []
+    for number in scale:
+        curves.append(100 / (1 + np.exp(-np.minimum(d / max(number, 1e-9), 500))))
+    fig, ax = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
+    ax.plot(d, curves[0], color=SCORE.color, label="fitted, sigmoid(d / s)")
+    if not np.isnan(scale[1]):
+        ax.fill_between(d, curves[1], curves[2], color=SCORE.color, alpha=0.2, lw=0)
+    plain = 100 / (1 + np.exp(-np.minimum(d, 500)))
+    ax.plot(d, plain, "--", color="0.45", label="sigmoid(d), Bradley-Terry")
+    columns = bins[["mean difference", "right (%)", "95 % low", "95 % high"]].to_numpy().T
+    dots(ax, *columns, TRUTH, label="observed, 95 % interval", across=False)
+    for x, pairs in zip(bins["mean difference"], bins.pairs, strict=True):
+        ax.text(x, 3, f"{pairs:,}", ha="center", fontsize=7)
+    for row in thresholds.dropna(subset=["difference"]).to_dict("records"):
+        ax.plot(2 * [row["difference"]], [50, row["level (%)"]], ":", color="black", lw=0.8)
+    ax.axhline(50, color="black", lw=0.8)
+    ax.set(xlabel="difference of the two scores (below: pairs in the bin)", ylim=(0, 102))
+    ax.set(ylabel="higher score is right, %", xlim=(0, 1.03 * farthest))
+    ax.set_title(title, fontsize=10)
+    legend_beside(ax)
+    return fig
+
+
 def pair_losses(
     differences: Sequence[float], curves: dict[str, tuple[Sequence[float], str]], title: str
 ) -> Figure:

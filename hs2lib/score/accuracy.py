@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 
 from hs2lib.data.shapes import PromptRow, difficulty
+from hs2lib.evaluate import score_meaning
+from hs2lib.evaluate.score_meaning import Meaning
 from hs2lib.stats.bootstrap import bootstrap, inside
 
 # The rules beside a model. The score that each gives a response.
@@ -42,10 +44,7 @@ def accuracy(
         "random"), right, low, high (shares, with the 95 % interval by prompt), ties (of scores),
         number (of comparisons), prompts.
     """
-    counted = []
-    for row, of_row in zip(rows, scores, strict=True):
-        if row.comparisons and of_row is not None and not np.isnan(of_row).any():
-            counted.append((row, np.asarray(of_row)))
+    counted = _counted_rows(rows, scores)
     prompts = pd.factorize(pd.Series([row.group.prompt for row, _ in counted]))[0]
     table = []
     for measure, comparisons in _measures([row for row, _ in counted]).items():
@@ -62,6 +61,40 @@ def accuracy(
             table.append((measure, rule, *_share(sums, prompts[has_any], n_boot, seed)))
     columns = ["measure", "rule", "right", "low", "high", "ties", "number", "prompts"]
     return pd.DataFrame(table, columns=columns)
+
+
+def _counted_rows(
+    rows: Sequence[PromptRow], scores: Sequence[Sequence[float] | None]
+) -> list[tuple[PromptRow, np.ndarray]]:
+    """The rows that say which response is better, with their scores [G], where all have one."""
+    counted = []
+    for row, of_row in zip(rows, scores, strict=True):
+        if row.comparisons and of_row is not None and not np.isnan(of_row).any():
+            counted.append((row, np.asarray(of_row)))
+    return counted
+
+
+def meaning(
+    rows: Sequence[PromptRow],
+    scores: Sequence[Sequence[float] | None],
+    *,
+    n_boot: int = 1000,
+    seed: int = 0,
+) -> Meaning | None:
+    """What a difference of two scores means, over all comparisons that `accuracy` counts as pairs.
+
+    Paper: silent. rows, scores, n_boot, seed: as for `accuracy`. None where the file compares
+    nothing.
+    """
+    pairs = []
+    prompts = []
+    for row, of_row in _counted_rows(rows, scores):
+        for better, worse in row.comparisons:
+            pairs.append((of_row[better], of_row[worse]))
+            prompts.append(row.group.prompt)
+    if not pairs:
+        return None
+    return score_meaning.measure(np.array(pairs), prompts, n_boot=n_boot, seed=seed)
 
 
 def _measures(rows: Sequence[PromptRow]) -> dict[str, list[list[tuple[int, int]]]]:

@@ -22,6 +22,7 @@ from hs2lib.data.shapes import PromptFile, read_prompts
 from hs2lib.engine.progress_bar import progress_bar
 from hs2lib.engine.trees import BUDGET
 from hs2lib.evaluate.rewardbench import weighting_of
+from hs2lib.evaluate.score_meaning import thresholds_in_words
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.saved import device
@@ -71,6 +72,9 @@ class Scored:
         """What was read, what became of it and how often it is right, in lines."""
         lines = [*self._rows_in_words(), *self._weights_in_words()]
         lines += accuracy.in_words(self.accuracy)
+        meaning = accuracy.meaning(self.file.rows, self.scores) if self.weights else None
+        if meaning:
+            lines.append(thresholds_in_words(meaning))
         if self.file.ties:
             lines.append(f"ties in the file, which do not count: {self.file.ties:,}")
         unsaid = sum(not row.comparisons and not row.tie for row in self.file.rows)

@@ -349,6 +349,21 @@ def test_the_card_s_code_scores_an_export_without_hs2lib(tmp_path):
     torch.testing.assert_close(torch.tensor(theirs), torch.stack(ours), atol=1e-6, rtol=0)
 
 
+def test_the_card_says_what_a_difference_means_where_that_was_measured(model):
+    """A user of the folder alone has no report beside it. Without sentences there is no empty section."""
+    heading = "## What a difference of scores means"
+    assert heading not in export.model_card(model, "m")
+    table = pd.DataFrame({"right at least (%)": ["70"], "from a difference of": ["1.29"]})
+    card = export.model_card(model, "m", differences=["By hand."], thresholds=table)
+    section = card.partition(heading)[2]
+    assert (
+        "- By hand.\n\n| right at least (%) | from a difference of |\n| --- | --- |\n| 70 | 1.29 |"
+        in section
+    )
+    few = export.model_card(model, "m", differences=["29 pairs are too few."])
+    assert few.endswith("- 29 pairs are too few.\n")
+
+
 @pytest.mark.slow
 def test_an_export_of_the_embedded_model_scores_the_same_in_a_padded_batch(embedded, tmp_path):
     model = reward_model.RewardModel.new("embedded")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hs2lib.data.shapes import read_prompts
-from hs2lib.score.accuracy import accuracy, in_words
+from hs2lib.score.accuracy import accuracy, in_words, meaning
 
 
 @pytest.fixture
@@ -112,3 +112,18 @@ def test_what_says_nothing_or_has_no_score_does_not_count(rows_of):
     assert set(table.number) == {1} and shares(table)["model"] == 100
     assert np.isnan(table.iloc[0].low), "one prompt says nothing about how prompts vary"
     assert table_of(rows[:1], [1, 2]).empty
+
+
+def test_what_a_difference_means_counts_the_same_pairs(rows_of):
+    """Ranks 1, 2, 2, 3 are five pairs of one prompt; a row without a score and a tie are none."""
+    answers = [{"answer": "x" * n, "rank": rank} for n, rank in ((4, 1), (3, 2), (2, 2), (1, 3))]
+    ranked = rows_of({"prompt": "a", "answers": answers})
+    measured = meaning(ranked, [np.array([4, 3, 2, 3])])
+    assert (measured.pairs, measured.prompts, measured.equal) == (5, 1, 1)
+    assert measured.right.estimate == pytest.approx(60)
+    assert meaning(ranked, [None]) is None
+    tie = rows_of({"prompt": "a", "response_a": "b", "response_b": "c", "winner": "tie"})
+    assert meaning(tie, [np.array([1, 2])]) is None
+    many = rows_of(*[pair(f"{i}", "b", "c") for i in range(40)])
+    fitted = meaning(many, [np.array([1.0, 0.0])] * 30 + [np.array([0.0, 1.0])] * 10)
+    assert fitted.scale.estimate == pytest.approx(1 / np.log(3))

@@ -190,6 +190,7 @@ def test_a_refused_response_has_no_score_and_is_counted(tmp_path):
     assert isinstance(second["score_rejected"], float)
     assert "rows with control strings, which the model refuses: 1" in "\n".join(scored.in_words())
     assert set(scored.accuracy.number) == {1}
+    assert "1 pair is too few for thresholds of the difference" in scored.in_words()[-1]
 
 
 def test_long_rows_and_bad_rows_by_option(tmp_path, folder, plain, capsys):
