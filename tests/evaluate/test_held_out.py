@@ -93,7 +93,9 @@ def test_two_numbers_for_each_policy_against_its_start_and_against_sft(saved):
     assert row["greedy, less SFT"] == "+1.00 [+1.00, +1.00]"
     assert row["sampled at 0.7, less start"] == "+0.00 [+0.00, +0.00]"
     assert table.loc["SFT", "greedy, less start"] == "+3.00 [+3.00, +3.00]"
-    assert held_out.sentences(beside)[-1].startswith("**Iterative DPO harms** in this run by the truth")
+    assert held_out.sentences(beside)[-1].startswith(
+        "**Iterative DPO harms** in this run by the truth"
+    )
     assert held_out.largest(beside) == (
         "**How large.** Greedy, SFT gains +3.00 [+3.00, +3.00] over base, the most of all; "
         "Iterative DPO the least, -1.00 [-1.00, -1.00] over DPO."
@@ -142,7 +144,9 @@ def test_of_real_prompts_the_reward_model_alone_decides(saved):
         "reward model's score",
         "characters",
     ]
-    assert held_out.sentences(beside)[0].startswith("**PPO helps** in this run by the reward model alone")
+    assert held_out.sentences(beside)[0].startswith(
+        "**PPO helps** in this run by the reward model alone"
+    )
 
 
 def test_a_skipped_policy_is_nowhere(saved):
