@@ -41,7 +41,7 @@ COLUMNS = [
 
 
 # What `Judged.among` calls it, in words.
-SAYS = {"read": "The judge reads", "not read": "It does not read", "liked": "It likes"}
+SAYS = {"read": "The judge reads", "not read": "It is not shown to read", "liked": "It likes"}
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def in_words(judged: Judged | None) -> str:
         listed[verdict] = ", ".join(judged.among(verdict)) or "none"
     texts = [
         f"The judge reads (interval above 50 %): {listed['read']}.",
-        f"It does not read: {listed['not read']}.",
+        f"It is not shown to read: {listed['not read']}.",
         f"It likes (interval below 50 %): {listed['liked']}.",
     ]
     effect = {

@@ -165,9 +165,7 @@ class Unfinished:
 
 
 def unfinished(compared: Comparison, policies: Mapping[str, Policy]) -> Unfinished:
-    """The measured answers that were cut off, and whether they turn in circles.
-
-    An answer turns in circles if it says a sentence twice. No longer limit would end it.
+    """The measured answers that were cut off, and how many of them say a sentence twice.
 
     compared: the comparison in which the policies were measured.
     policies: by name, the one that the words are about last.
@@ -187,12 +185,9 @@ def unfinished(compared: Comparison, policies: Mapping[str, Policy]) -> Unfinish
     if examples:
         circles = sum(_says_twice(answer.text) for _, answer in examples)
         if circles:
-            sentences.append(
-                f"Of {name}'s, {circles} say a sentence twice: they turn in circles, and no longer "
-                f"limit would end them. The other {len(examples) - circles} are only long."
-            )
+            sentences.append(f"Of {name}'s {len(examples)}, {circles} say a sentence twice.")
         else:
-            sentences.append(f"None of {name}'s says a sentence twice: they are only long.")
+            sentences.append(f"None of {name}'s says a sentence twice.")
     return Unfinished(tuple(sentences), examples)
 
 

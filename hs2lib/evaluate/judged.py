@@ -337,6 +337,6 @@ def overlooked_in_words(lost: pd.DataFrame) -> str:
     """The part that the judge overlooked most, in words. lost: of `overlooked`."""
     most = lost.iloc[0]
     return (
-        f"What the judge overlooked most is {most.part}: the samples that it chose lose "
-        f"{most.difference:.2f} points more by it than those that it rejected."
+        f"In these pairs, picked because the chosen sample is truly worse, it loses most by "
+        f"{most.part}: {most.difference:.2f} points more than the rejected one."
     )

@@ -181,8 +181,8 @@ def pull_in_words(beta: float, moved: pd.DataFrame) -> list[str]:
     papers = 0.001
     return [
         f"At beta = {beta:g} half of the pull is left at a margin of {np.log(3) / beta:.1f} nats. "
-        f"These pairs have {moved.margin.mean():.1f} on average, and {100 * mean_left:.0f} % of "
-        "their pull.",
+        f"These held-out pairs have {moved.margin.mean():.1f} on average. Training pairs with such "
+        f"margins would keep {100 * mean_left:.0f} % of their first pull.",
         f"At the paper's {papers:g} half is left at {np.log(3) / papers:,.0f} nats; the largest "
         f"margin here is {moved.margin.max():.1f}. There the rate and the number of steps end a "
         "training, and not beta.",

@@ -610,7 +610,7 @@ def in_words(results: Mapping[str, Result]) -> list[str]:
         f"{first_row['accuracy (%)']:.1f} % ({interval}), from {first_row['pairs']:,} pairs; "
         "an overall weighs sections alike; chance is 50.",
         f"Whole interval above the better rule of length: {above}. "
-        f"A rule that read nothing is as good or better: {', '.join(tied) or 'nowhere'}.",
+        f"Not told apart from a rule that reads nothing: {', '.join(tied) or 'none'}.",
     ]
 
 

@@ -161,9 +161,9 @@ def test_the_table_in_words():
     rows += [("wrong value", 9, 55.0, 40.0, 70.0), (one_fault.HARMLESS, 9, 70.0, 60.0, 80.0)]
     judged = by_fault.Judged(pd.DataFrame(rows, columns=by_fault.COLUMNS[:5]))
     assert by_fault.in_words(judged) == (
-        "The judge reads (interval above 50 %): stops. It does not read: wrong value. It likes "
-        "(interval below 50 %): jargon. A further filler sentence, which is harmless, lowers the "
-        "score."
+        "The judge reads (interval above 50 %): stops. It is not shown to read: wrong value. It "
+        "likes (interval below 50 %): jargon. A further filler sentence, which is harmless, lowers "
+        "the score."
     )
 
 

@@ -104,7 +104,7 @@ def test_pairs_of_which_the_judge_takes_the_worse_come_worst_first(faulty):
     parts = judged.overlooked(mistakes)
     assert set(parts.part) == set(COSTS) and parts.difference.is_monotonic_decreasing
     assert parts.difference.sum() == pytest.approx(np.mean(lost))
-    assert "overlooked most is habits" in judged.overlooked_in_words(parts)
+    assert "it loses most by habits" in judged.overlooked_in_words(parts)
     shown = judged.as_answers(SampledPairs(faulty, scores, [], {}), prompt=1, most=5)
     assert [answer.score for answer in shown] == [0, 1]
 

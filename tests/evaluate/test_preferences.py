@@ -81,7 +81,9 @@ def test_half_of_the_pull_is_left_at_ln_3_over_beta():
     moved = pd.DataFrame({"margin": [np.log(3) / 0.5, 0.0]})
     ours, papers = preferences.pull_in_words(0.5, moved)
     assert ours.startswith("At beta = 0.5 half of the pull is left at a margin of 2.2 nats.")
-    assert ours.endswith("1.1 on average, and 75 % of their pull.")
+    assert ours.endswith(
+        "1.1 on average. Training pairs with such margins would keep 75 % of their first pull."
+    )
     assert "half is left at 1,099 nats; the largest margin here is 2.2." in papers
 
 
