@@ -108,7 +108,7 @@ def test_two_numbers_for_each_policy_against_its_start_and_against_sft(saved):
 def test_a_gain_that_is_only_sampled_is_called_surer(saved):
     saved(greedy(SFT, 3.0), greedy(BETTER, 3.0))
     (line,) = held_out.sentences(held_out.side_by_side(SETUP))
-    assert line.startswith("**DPO only makes surer** by the truth")
+    assert line.startswith("**DPO only makes surer** in this run by the truth")
 
 
 def test_the_prompts_to_show_are_chosen_by_the_truth(saved):
