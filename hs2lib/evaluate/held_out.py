@@ -257,13 +257,21 @@ def _verdict(gains: dict[str, tuple[float, float, float]]) -> str:
 
 
 def best(beside: SideBySide) -> str:
-    """The policy whose answers are best, in a few words for a figure's title."""
+    """The policies whose answers are best, in a few words for a figure's title.
+
+    They are the one of the highest mean and those whose intervals reach into its own.
+    """
     if beside.means.empty:
         return ""
     way, measure = next(iter(_ways(beside).items()))
-    means = beside.means[beside.means.measure == measure].set_index("policy")["mean"]
+    rows = beside.means[beside.means.measure == measure].sort_values("mean", ascending=False)
     judge = "truth" if beside.truth_known else "reward model's score"
-    return f"{means.idxmax()} has the highest {judge}, {way}"
+    top = rows.iloc[0]
+    near = rows[rows["95 % high"] >= top["95 % low"]].policy.tolist()
+    if len(near) < 2:
+        return f"{top.policy} has the highest {judge}, {way}"
+    names = f"{', '.join(near[:-1])} and {near[-1]}"
+    return f"{names} have the highest {judge}, {way}: their intervals overlap"
 
 
 def by_temperature(beside: SideBySide) -> pd.DataFrame:

@@ -50,6 +50,9 @@ def test_each_policy_by_hand(saved):
     }
     gains = beside.gains.set_index("measure").gain
     assert gains.to_dict() == {"truth": 1, "reward model's score": -1, "characters": 0}
+    assert held_out.best(beside) == (
+        "DPO and SFT have the highest truth, sampled: their intervals overlap"
+    )
     assert beside.caption == "All policies on 3 held-out prompts: one and the same."
     assert (
         beside.prompts.groups == ["a", "b", "c"]
