@@ -351,7 +351,8 @@ def margins_of_fold(
 def cross_validated(states: np.ndarray, pairs: Sequence[Group]) -> dict[str, np.ndarray]:
     """How often each learner orders a pair rightly over the repeats, [pairs], nan for ties.
 
-    Every pair is scored by heads that saw no pair of its prompt. Equal scores count half.
+    Every pair is scored by heads that saw no pair of its prompt. Equal scores count half, and what
+    differs by 1e-9 or less is equal: rounding, which another processor does otherwise.
     """
     preference = np.array([pair.preference for pair in pairs])  # [pairs]
     clusters = np.array([items.cluster(pair) for pair in pairs])
@@ -362,7 +363,8 @@ def cross_validated(states: np.ndarray, pairs: Sequence[Group]) -> dict[str, np.
             margins = margins_of_fold(states, pairs, fold != f, seed=repeat)
             for name, margin in margins.items():
                 share = right.setdefault(name, np.zeros(len(pairs)))
-                is_right = (1 + np.sign(margin) * np.sign(preference)) / 2
+                order = np.sign(np.round(margin, 9))
+                is_right = (1 + order * np.sign(preference)) / 2
                 share[fold == f] += is_right[fold == f] / REPEATS
     lengths = np.array([[len(response.text) for response in pair.responses] for pair in pairs])
     right[LONGER] = (1 + np.sign(lengths[:, 1] - lengths[:, 0]) * np.sign(preference)) / 2

@@ -129,7 +129,7 @@ def test_no_pair_is_scored_by_a_head_that_saw_it(monkeypatch):
     for name in ("plain", "scaled-begun", "margin-expo"):
         assert (seen[name] * preference >= 0).all(), name
         assert np.isnan(right[name][preference == 0]).all()
-        assert np.nanmean(right[name]) < 0.8, name
+        assert (right[name][preference != 0] == 0.5).all(), name
     assert np.nanmean(right[benchmark.LONGER]) == 0.5  # two of four are longer and better
 
 
