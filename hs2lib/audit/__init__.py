@@ -1,3 +1,3 @@
-"""Does a reward model read what a policy writes?"""
+"""An audit: whether a reward model reads what a policy writes."""
 
 from hs2lib.audit.auditing import audit as audit

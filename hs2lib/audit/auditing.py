@@ -1,4 +1,4 @@
-"""Does a reward model read what a policy writes? Its answers, scored, edited and scored again.
+"""The answers of a policy, scored, edited and scored again: does the reward model read them?
 
     audited = audit("my-judge", "my-policy", "prompts.jsonl", out="audit")
     print("\n".join(audited.in_words()))
@@ -28,7 +28,7 @@ from hs2lib.models.rollout import rollouts
 from hs2lib.models.saved import device
 from hs2lib.report import report
 from hs2lib.score.scoring import GPU_BUDGET, loaded
-from hs2lib.stats.bootstrap import Interval, bootstrap
+from hs2lib.stats.bootstrap import Interval, bootstrap, inside
 
 LENGTH = "length in characters"
 LIKELIHOOD = "log-likelihood by the policy"
@@ -72,7 +72,7 @@ class Audit:
             f"{n_prompts:,} prompts, {n_answers} answers each, by {self.policy}; judge {self.judge}"
         ]
         if n_prompts < FEWEST:
-            lines.append(f"Fewer than {FEWEST} prompts carry no number: add prompts.")
+            return [*lines, f"Fewer than {FEWEST} prompts carry no number: add prompts."]
         lines.append(
             f"Where an answer is made worse, the score falls in {_percent(self.number)} "
             f"(mean over {(self.edits.kind == WORSE).sum()} kinds of edit; a coin has 50 %). "
@@ -171,8 +171,10 @@ def audit(
     values = weighting_of(model.attributes, model.scales, weights).values  # [A]
     scores = model.score(answered, **scoring).double().numpy() @ values  # [R]
     scores = scores.reshape(len(answered), n)
+    control_strings_of_data = dict(model.control_strings)
     edited = edited_groups(answered, model)
     of_edits = model.score(edited, **scoring).double().numpy() @ values
+    model.control_strings = control_strings_of_data  # without those that an edit forged
     frame = _edit_frame(edited, of_edits)
     within = scores - np.nanmean(scores, axis=1, keepdims=True)
     sd = float(np.nanstd(within))
@@ -270,7 +272,8 @@ def edit_table(frame: pd.DataFrame, sd: float, **resampled: int) -> pd.DataFrame
             continue
         ones = np.ones(len(of_edit))
         interval = share(of_edit.falls, ones, of_edit.prompt.to_numpy(str), **resampled)
-        falls, low, high = (100 * number for number in interval)
+        percent = Interval(*(100 * bound for bound in interval))
+        falls, low, high = inside(percent, 0, 100, of_edit.prompt.nunique())
         row = {"edit": name, "kind": WORSE if name in worse else NO_BETTER}
         row |= {"answers": len(of_edit), "falls (%)": falls, "95 % low": low, "95 % high": high}
         row["falls by length (%)"] = 100 * of_edit["falls by length"].mean()
@@ -281,6 +284,8 @@ def edit_table(frame: pd.DataFrame, sd: float, **resampled: int) -> pd.DataFrame
 
 def audit_number(frame: pd.DataFrame, column: str, **resampled: int) -> Interval:
     """The share of worsening edits in which a score falls, %: the mean over kinds of edit.
+
+    A resample of prompts that has no answer of a kind is a mean over the other kinds.
 
     Args:
         frame: as for `edit_table`.
@@ -298,11 +303,13 @@ def audit_number(frame: pd.DataFrame, column: str, **resampled: int) -> Interval
 
     def mean_of_kinds(sums: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore", divide="ignore"):
-            return 100 * np.mean(sums[:, ::2] / sums[:, 1::2], axis=1, keepdims=True)
+            shares = sums[:, ::2] / sums[:, 1::2]  # [B, kinds]
+        return 100 * np.nanmean(shares, axis=1, keepdims=True)
 
     clusters = pd.factorize(known.prompt)[0]
     interval = bootstrap(sums, clusters, mean_of_kinds, **resampled)
-    return Interval(*(float(part[0]) for part in interval))
+    percent = Interval(*(float(part[0]) for part in interval))
+    return Interval(*map(float, inside(percent, 0, 100, known.prompt.nunique())))
 
 
 def leaning(answered: Sequence[Group], scores: np.ndarray, **resampled: int) -> pd.DataFrame:
@@ -315,8 +322,11 @@ def leaning(answered: Sequence[Group], scores: np.ndarray, **resampled: int) -> 
         scores: [prompts, n].
         resampled: n_boot and seed.
     """
-    characters = [[len(one.text) for one in group.responses] for group in answered]
-    likelihood = [[sum(one.log_probs) for one in group.responses] for group in answered]
+    characters = []
+    likelihood = []
+    for group in answered:
+        characters.append([len(response.text) for response in group.responses])
+        likelihood.append([sum(response.log_probs) for response in group.responses])
     known = np.isfinite(scores).all(axis=1)
     rows = []
     for name, values in ((LENGTH, characters), (LIKELIHOOD, likelihood)):
@@ -328,7 +338,8 @@ def leaning(answered: Sequence[Group], scores: np.ndarray, **resampled: int) -> 
         row = {"with": name, "R": np.nan, "95 % low": np.nan, "95 % high": np.nan}
         if len(sums):
             interval = bootstrap(sums, None, _correlation, **resampled)
-            row |= dict(zip(list(row)[1:], (float(part[0]) for part in interval), strict=True))
+            r = inside(Interval(*(part[0] for part in interval)), -1, 1)
+            row["R"], row["95 % low"], row["95 % high"] = map(float, r)
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -347,7 +358,9 @@ def _percent(interval: Interval) -> str:
 def page(audited: Audit) -> str:
     """The audit as Markdown, for a model card."""
     lines = ["# Does the judge read what the policy writes?", ""]
-    lines += [f"- {html.escape(printable(line), quote=False)}" for line in audited.in_words()]
+    for line in audited.in_words():
+        one_line = " ".join(printable(line).split())  # the names of models are untrusted
+        lines.append(f"- {html.escape(one_line, quote=False)}")
     shown = audited.edits.round(2).astype(str)
     lines += ["", f"| {' | '.join(shown.columns)} |", "|" + "---|" * len(shown.columns)]
     lines += [f"| {' | '.join(row)} |" for row in shown.itertuples(index=False)]

@@ -1,4 +1,4 @@
-"""Edits of an answer by rules that need no judge: those that make it worse, and no better.
+"""Edits of an answer by rules that need no judge: some make it worse, some make it no better.
 
 `WORSE` and `NO_BETTER` have them by name. An edit returns None where it does not apply.
 """
