@@ -1,4 +1,4 @@
-"""The answers of a policy, scored, edited and scored again: does the reward model read them?
+"""Score the answers of a policy, edit them, score them again: what the reward model reads of them.
 
     audited = audit("my-judge", "my-policy", "prompts.jsonl", out="audit")
     print("\n".join(audited.in_words()))
