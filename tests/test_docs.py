@@ -17,6 +17,7 @@ from classifiers import classifier
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from hs2lib.audit import __main__ as audit_command
 from hs2lib.data import check as doctor
 from hs2lib.data.load import load
 from hs2lib.launch import runner
@@ -288,6 +289,8 @@ def test_every_command_of_readme_and_guide_is_one(tmp_path, monkeypatch, capsys)
                 check_run(rest)
             elif module == "hs2lib.score":
                 score_command.parser().parse_args(rest)
+            elif module == "hs2lib.audit":
+                audit_command.parser().parse_args(rest)
             elif module == "hs2lib.models.derived":
                 derived.parser().parse_args(rest)
             else:

@@ -22,6 +22,7 @@ ROOMS = (
     "collect",
     "launch",
     "score",
+    "audit",
 )
 MARKS = "<!-- map: written by python tests/test_map.py -->\n", "<!-- end of the map -->\n"
 

@@ -195,7 +195,7 @@ def score(
     )
     output.check_columns(read, column)
     if not isinstance(model, RewardModel):
-        model = _loaded(model, options)
+        model = loaded(model, options)
     if max_tokens:
         model.max_tokens = min(max_tokens, model.max_tokens or max_tokens)
     weights_by_output = _weights(model, weights)
@@ -217,7 +217,7 @@ def score(
     return Scored(read, model.attributes, values, weights_by_output, fitted, table, target)
 
 
-def _loaded(name: str | Path, options: dict[str, object]) -> RewardModel:
+def loaded(name: str | Path, options: dict[str, object]) -> RewardModel:
     """A reward model by name, on the device that runs it; raises ValueError in one line."""
     try:
         return load_reward_model(name, **options).to(device()).eval()

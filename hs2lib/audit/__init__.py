@@ -1,0 +1,3 @@
+"""An audit: whether a reward model reads what a policy writes."""
+
+from hs2lib.audit.auditing import audit as audit

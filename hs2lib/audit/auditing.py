@@ -1,0 +1,379 @@
+"""Score the answers of a policy, edit them, score them again: what the reward model reads of them.
+
+    audited = audit("my-judge", "my-policy", "prompts.jsonl", out="audit")
+    print("\n".join(audited.in_words()))
+
+`python -m hs2lib.audit` is the same as a command. Nobody needs to know which answer is better: the
+policy's own answers are made worse by rules, and the score has to fall. Paper: silent.
+"""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from hs2lib import paths
+from hs2lib.audit import edits, prompts
+from hs2lib.data.rows import printable
+from hs2lib.engine.trees import BUDGET
+from hs2lib.evaluate.questions import share
+from hs2lib.evaluate.rewardbench import changes, weighting_of
+from hs2lib.group import Group, Response
+from hs2lib.models.policy import Policy, load_policy
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.models.rollout import rollouts
+from hs2lib.models.saved import device
+from hs2lib.report import report
+from hs2lib.score.scoring import GPU_BUDGET, loaded
+from hs2lib.stats.bootstrap import Interval, bootstrap, inside
+
+LENGTH = "length in characters"
+LIKELIHOOD = "log-likelihood by the policy"
+WORSE = "makes it worse"
+NO_BETTER = "makes it no better"
+
+# Fewer prompts than this carry no number.
+FEWEST = 20
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What a reward model makes of a policy's answers.
+
+    judge, policy: what they are called.
+    answered: the prompts with n answers each.
+    scores: of the answers [prompts, n]; nan where the model refuses one.
+    edits: a row for each edit: edit, kind, answers, "falls (%)" with its interval, "rises (%)",
+        "falls by length (%)", drop in SDs. A tie counts as half a fall and half a rise.
+    number: the share of worsening edits, %, in which the score falls: the mean over kinds of edit,
+        with its interval by prompt.
+    by_length: the same number of a judge that scores longer answers higher.
+    leaning: R of the score within a prompt, with length and with likelihood.
+    spread: SD of the score among answers to one prompt, and of prompts' means.
+    """
+
+    judge: str
+    policy: str
+    answered: tuple[Group, ...]
+    scores: np.ndarray
+    edits: pd.DataFrame
+    number: Interval
+    by_length: Interval
+    leaning: pd.DataFrame
+    spread: dict[str, float]
+
+    def in_words(self) -> list[str]:
+        """The audit in sentences, the number first."""
+        n_prompts, n_answers = self.scores.shape
+        lines = [
+            f"{n_prompts:,} prompts, {n_answers} answers each, by {self.policy}; judge {self.judge}"
+        ]
+        if n_prompts < FEWEST:
+            return [*lines, f"Fewer than {FEWEST} prompts carry no number: add prompts."]
+        lines.append(
+            f"Where an answer is made worse, the score falls in {_percent(self.number)} "
+            f"(mean over {(self.edits.kind == WORSE).sum()} kinds of edit; a coin has 50 %). "
+            f"By length alone it falls in {_percent(self.by_length)}."
+        )
+        worse = self.edits[self.edits.kind == WORSE]
+        unread = worse[worse["95 % low"] <= 50].edit.tolist()
+        lines.append(
+            f"Not shown to be read: {', '.join(unread)}." if unread else "Each kind is read."
+        )
+        liked = self.edits[(self.edits.kind == NO_BETTER) & (self.edits["95 % high"] < 50)]
+        if len(liked):
+            lines.append(
+                f"It raises the score and makes no answer better: {', '.join(liked.edit)}. "
+                "A policy can learn that."
+            )
+        for row in self.leaning.to_dict("records"):
+            interval = f"{row['R']:+.2f} ({row['95 % low']:+.2f} to {row['95 % high']:+.2f})"
+            lines.append(f"R of the score with {row['with']}, within a prompt: {interval}.")
+        lines.append(
+            f"SD of the score among answers to one prompt: {self.spread['within']:.3g}; "
+            f"of the prompts' means: {self.spread['between']:.3g}."
+        )
+        lines.append("Whether this number foretells what training gains is not shown.")
+        return lines
+
+
+def audit(
+    model: str | Path | RewardModel,
+    policy: str | Path | Policy,
+    file: str | Path,
+    out: str | Path | None = None,
+    *,
+    n: int = 8,
+    limit: int = 0,
+    max_new_tokens: int = 256,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    label: str | None = None,
+    weights: str = "",
+    seed: int = 0,
+    precision: str = "float32",
+    n_boot: int = 1000,
+    progress: bool = False,
+    **options: object,
+) -> Audit:
+    """Let a policy answer prompts, and see whether a reward model's score follows its answers.
+
+    Args:
+        model: a sequence classifier by Hub name or folder, a model of notebook 05, or one that is
+            loaded; judge and policy may have other templates.
+        policy: a causal language model by Hub name or folder, one of notebooks 07 to 12, or one
+            that is loaded.
+        file: of prompts, as for `hs2lib.audit.prompts.read_file`.
+        out: a folder for answers, tables and a page; None to write none. Answers and scores are
+            kept in it as they come, so that a run that was stopped goes on.
+        n: answers to each prompt.
+        limit: of prompts; 0 for all.
+        max_new_tokens: of an answer.
+        temperature, top_p, seed: of sampling, as for `hs2lib.models.rollout.rollouts`.
+        label: SteerLM's, for a policy that reads one.
+        weights: of several outputs, as for `hs2lib.paper.head_weights`.
+        precision: "bfloat16" for speed on a GPU.
+        n_boot: resamples of an interval.
+        progress: whether to show a bar.
+        options: for a classifier, as for `RewardModel.from_classifier`.
+
+    Raises:
+        DataError: the file or a row of it cannot be used.
+        ValueError: an option, the model or the policy cannot be used.
+    """
+    if n < 2:
+        raise ValueError(f"n is {n}: answers can be compared from two on")
+    asked = prompts.read_file(file, limit)
+    if not isinstance(model, RewardModel):
+        model = loaded(model, options)
+    if not isinstance(policy, Policy):
+        policy = _loaded_policy(policy)
+    folder = None if out is None else Path(out).expanduser()
+    kept = None if folder is None else folder / "kept"
+    answered = rollouts(
+        policy,
+        asked,
+        n=n,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        seed=seed,
+        label=label,
+        file=kept,
+        autocast=precision,
+        progress=progress,
+    )
+    budget = BUDGET if device() == "cpu" else GPU_BUDGET
+    scoring = {"cache": kept, "autocast": precision, "budget": budget, "progress": progress}
+    values = weighting_of(model.attributes, model.scales, weights).values  # [A]
+    scores = model.score(answered, **scoring).double().numpy() @ values  # [R]
+    scores = scores.reshape(len(answered), n)
+    control_strings_of_data = dict(model.control_strings)
+    edited = edited_groups(answered, model)
+    of_edits = model.score(edited, **scoring).double().numpy() @ values
+    model.control_strings = control_strings_of_data  # without those that an edit forged
+    frame = _edit_frame(edited, of_edits)
+    within = scores - np.nanmean(scores, axis=1, keepdims=True)
+    sd = float(np.nanstd(within))
+    table = edit_table(frame, sd, n_boot=n_boot, seed=seed)
+    audited = Audit(
+        judge=model.base if isinstance(model.base, str) else str(model.base),
+        policy=policy.base if isinstance(policy.base, str) else str(policy.base),
+        answered=tuple(answered),
+        scores=scores,
+        edits=table,
+        number=audit_number(frame, "falls", n_boot=n_boot, seed=seed),
+        by_length=audit_number(frame, "falls by length", n_boot=n_boot, seed=seed),
+        leaning=leaning(answered, scores, n_boot=n_boot, seed=seed),
+        spread={"within": sd, "between": float(np.nanstd(np.nanmean(scores, axis=1)))},
+    )
+    if folder is not None:
+        write(audited, folder)
+    return audited
+
+
+def _loaded_policy(name: str | Path) -> Policy:
+    """A policy by name, on the device that runs it; raises ValueError in one line."""
+    try:
+        return load_policy(name).to(device()).eval()
+    except (OSError, ValueError) as error:
+        cause = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(
+            f"the policy {name} cannot be loaded: {cause} Fix: name the folder or the Hub "
+            "repository of a causal language model, or of a policy of notebooks 07 to 12."
+        ) from error
+
+
+def edited_groups(answered: Sequence[Group], model: RewardModel) -> list[Group]:
+    """Each prompt with its first answer, and that answer after every edit that applies.
+
+    The id of an edited answer is "<prompt id>/<edit>"; that of the answer itself ends in "/as is".
+    """
+    no_better = edits.NO_BETTER | changes(model)
+    groups = []
+    for number, group in enumerate(answered):
+        text = group.responses[0].text
+        texts = {"as is": text}
+        for name, edit in (edits.WORSE | no_better).items():
+            texts[name] = edit(text)
+        others = answered[(number + 1) % len(answered)]
+        texts[edits.ANOTHERS] = others.responses[0].text if len(answered) > 1 else None
+        responses = [Response(f"{group.id}/as is", text)]
+        for name, edited in texts.items():
+            if edited is not None and edited != text and name != "as is":
+                responses.append(Response(f"{group.id}/{name}", edited))
+        groups.append(replace(group, responses=tuple(responses)))
+    return groups
+
+
+def _edit_frame(edited: Sequence[Group], scores: np.ndarray) -> pd.DataFrame:
+    """A row for each edited answer: prompt, edit, falls, falls by length, drop.
+
+    falls: 1 where the score is lower than the answer's as it is, 0 where it is higher, .5 for a
+        tie; nan where the model refuses one of the two.
+    """
+    rows = []
+    start = 0
+    for group in edited:
+        of_group = scores[start : start + len(group.responses)]
+        start += len(group.responses)
+        as_is = group.responses[0]
+        for response, score in zip(group.responses[1:], of_group[1:], strict=True):
+            shorter = len(as_is.text) - len(response.text)
+            rows.append(
+                {
+                    "prompt": group.id,
+                    "edit": response.id.removeprefix(f"{group.id}/"),
+                    "falls": (1 + np.sign(of_group[0] - score)) / 2,
+                    "falls by length": (1 + np.sign(shorter)) / 2,
+                    "drop": of_group[0] - score,
+                }
+            )
+    return pd.DataFrame(rows, columns=["prompt", "edit", "falls", "falls by length", "drop"])
+
+
+def edit_table(frame: pd.DataFrame, sd: float, **resampled: int) -> pd.DataFrame:
+    """What the score does after each edit; rows of `Audit.edits`.
+
+    Args:
+        frame: a row for each edited answer, as `Audit` counts them.
+        sd: of the score among answers to one prompt, the unit of the drop.
+        resampled: n_boot and seed.
+    """
+    rows = []
+    worse = [*edits.WORSE, edits.ANOTHERS]
+    names = frame.edit.unique().tolist()
+    for name in sorted(names, key=lambda name: (name not in worse, names.index(name))):
+        of_edit = frame[(frame.edit == name) & frame.falls.notna()]
+        if of_edit.empty:
+            continue
+        ones = np.ones(len(of_edit))
+        interval = share(of_edit.falls, ones, of_edit.prompt.to_numpy(str), **resampled)
+        percent = Interval(*(100 * bound for bound in interval))
+        falls, low, high = inside(percent, 0, 100, of_edit.prompt.nunique())
+        row = {"edit": name, "kind": WORSE if name in worse else NO_BETTER}
+        row |= {"answers": len(of_edit), "falls (%)": falls, "95 % low": low, "95 % high": high}
+        row["falls by length (%)"] = 100 * of_edit["falls by length"].mean()
+        row["drop (SDs)"] = of_edit["drop"].mean() / sd if sd else np.nan
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def audit_number(frame: pd.DataFrame, column: str, **resampled: int) -> Interval:
+    """The share of worsening edits in which a score falls, %: the mean over kinds of edit.
+
+    A resample of prompts that has no answer of a kind is a mean over the other kinds.
+
+    Args:
+        frame: as for `edit_table`.
+        column: "falls", or "falls by length".
+        resampled: n_boot and seed.
+    """
+    kinds = [name for name in [*edits.WORSE, edits.ANOTHERS] if (frame.edit == name).any()]
+    known = frame[frame.edit.isin(kinds) & frame.falls.notna()]
+    if known.empty:
+        return Interval(np.nan, np.nan, np.nan)
+    sums = np.zeros((len(known), 2 * len(kinds)))  # [answers, (fallen, all) of each kind]
+    kind = known.edit.map(kinds.index).to_numpy()
+    sums[np.arange(len(known)), 2 * kind] = known[column]
+    sums[np.arange(len(known)), 2 * kind + 1] = 1
+
+    def mean_of_kinds(sums: np.ndarray) -> np.ndarray:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = sums[:, ::2] / sums[:, 1::2]  # [B, kinds]
+        return 100 * np.nanmean(shares, axis=1, keepdims=True)
+
+    clusters = pd.factorize(known.prompt)[0]
+    interval = bootstrap(sums, clusters, mean_of_kinds, **resampled)
+    percent = Interval(*(float(part[0]) for part in interval))
+    return Interval(*map(float, inside(percent, 0, 100, known.prompt.nunique())))
+
+
+def leaning(answered: Sequence[Group], scores: np.ndarray, **resampled: int) -> pd.DataFrame:
+    """Pearson's R of the score with length and likelihood, each prompt's mean taken off.
+
+    Rows: with, R, 95 % low, 95 % high; by prompt. Prompts with a refused answer do not count.
+
+    Args:
+        answered: the prompts with their answers.
+        scores: [prompts, n].
+        resampled: n_boot and seed.
+    """
+    characters = []
+    likelihood = []
+    for group in answered:
+        characters.append([len(response.text) for response in group.responses])
+        likelihood.append([sum(response.log_probs) for response in group.responses])
+    known = np.isfinite(scores).all(axis=1)
+    rows = []
+    for name, values in ((LENGTH, characters), (LIKELIHOOD, likelihood)):
+        x = np.array(values, dtype=np.float64)[known]
+        y = scores[known]
+        x = x - x.mean(axis=1, keepdims=True)
+        y = y - y.mean(axis=1, keepdims=True)
+        sums = np.column_stack([(x * y).sum(1), (x * x).sum(1), (y * y).sum(1)])  # [prompts, 3]
+        row = {"with": name, "R": np.nan, "95 % low": np.nan, "95 % high": np.nan}
+        if len(sums):
+            interval = bootstrap(sums, None, _correlation, **resampled)
+            r = inside(Interval(*(part[0] for part in interval)), -1, 1)
+            row["R"], row["95 % low"], row["95 % high"] = map(float, r)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _correlation(sums: np.ndarray) -> np.ndarray:
+    """R from the sums of xy, xx and yy, [B, 1] of [B, 3]."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (sums[:, :1]) / np.sqrt(sums[:, 1:2] * sums[:, 2:3])
+
+
+def _percent(interval: Interval) -> str:
+    """A share with its interval in words."""
+    return f"{interval.estimate:.0f} % ({interval.low:.0f} to {interval.high:.0f})"
+
+
+def page(audited: Audit) -> str:
+    """The audit as Markdown, for a model card."""
+    lines = ["# Does the judge read what the policy writes?", ""]
+    for line in audited.in_words():
+        one_line = " ".join(printable(line).split())  # the names of models are untrusted
+        lines.append(f"- {html.escape(one_line, quote=False)}")
+    shown = audited.edits.round(2).astype(str)
+    lines += ["", f"| {' | '.join(shown.columns)} |", "|" + "---|" * len(shown.columns)]
+    lines += [f"| {' | '.join(row)} |" for row in shown.itertuples(index=False)]
+    return "\n".join(lines) + "\n"
+
+
+def write(audited: Audit, folder: Path) -> None:
+    """Write the page and the tables; each file appears whole or not at all."""
+    rows = []
+    for group, scores in zip(audited.answered, audited.scores, strict=True):
+        for response, score in zip(group.responses, scores, strict=True):
+            rows.append({"prompt": group.id, "answer": response.text, "score": score})
+    paths.write(folder / "answers.csv", report.csv_text(pd.DataFrame(rows), digits=None))
+    paths.write(folder / "edits.csv", report.csv_text(audited.edits, digits=None))
+    paths.write(folder / "leaning.csv", report.csv_text(audited.leaning, digits=None))
+    paths.write(folder / "audit.md", page(audited))

@@ -1,0 +1,244 @@
+"""An audit of a judge on a policy's own answers, from the command line and as a function."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from classifiers import classifier
+
+from hs2lib.audit import audit, auditing, edits
+from hs2lib.audit.__main__ import main
+from hs2lib.corpus.grade import true_goodness
+from hs2lib.data.load import load
+from hs2lib.group import Group, Response
+from hs2lib.models import rollout
+from hs2lib.models.policy import load_policy
+from hs2lib.models.reward_model import RewardModel
+
+N_PROMPTS = 24
+N_ANSWERS = 3
+OPTIONS = {"n": N_ANSWERS, "max_new_tokens": 64, "n_boot": 200}
+
+
+class Ruled(RewardModel):
+    """A judge with one output, which a rule gives: of a prompt and the text of an answer."""
+
+    def score(self, groups, **options):
+        rows = []
+        for group in groups:
+            rows += [[self.rule(group, response.text)] for response in group.responses]
+        return torch.tensor(rows, dtype=torch.float32)
+
+
+def ruled(rule) -> Ruled:
+    judge = Ruled.new("tiny", attributes=("score",)).eval()
+    judge.rule = rule
+    return judge
+
+
+@pytest.fixture(scope="module")
+def groups():
+    return load("helpsteer2", "embedded", split="validation", n_prompts=N_PROMPTS, seed=90).groups
+
+
+@pytest.fixture(scope="module")
+def file(groups, tmp_path_factory):
+    path = tmp_path_factory.mktemp("asked") / "prompts.jsonl"
+    rows = [json.dumps({"prompt": group.prompt[-1].text}) + "\n" for group in groups]
+    path.write_text("".join(rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def policy():
+    return load_policy("small").eval()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return classifier(tmp_path_factory.mktemp("published") / "classifier")
+
+
+def falls(audited, edit):
+    return audited.edits.set_index("edit").loc[edit, "falls (%)"]
+
+
+def test_a_judge_of_length_is_seen_through(policy, file):
+    """What shortens an answer lowers its score, what repeats raises it, and R with length is 1."""
+    audited = audit(ruled(lambda group, text: len(text)), policy, file, **OPTIONS)
+    assert falls(audited, "a sentence left out") == falls(audited, "cut in half") == 100
+    assert falls(audited, "a sentence said twice") == falls(audited, "said twice") == 0
+    assert (audited.edits["falls (%)"] == audited.edits["falls by length (%)"]).all()
+    assert audited.number == audited.by_length
+    r = audited.leaning.set_index("with").R
+    assert r[auditing.LENGTH] == pytest.approx(1)
+    assert abs(r[auditing.LIKELIHOOD]) < 1
+    words = "\n".join(audited.in_words())
+    assert "It raises the score and makes no answer better: a sentence said twice" in words
+    by_hand = np.array([[len(one.text) for one in group.responses] for group in audited.answered])
+    np.testing.assert_array_equal(audited.scores, by_hand)
+    assert audited.spread["between"] == pytest.approx(by_hand.mean(axis=1).std())
+
+
+def test_a_judge_that_knows_the_truth_reads_what_is_worse_and_likes_no_padding(
+    policy, file, groups
+):
+    id_of = {group.prompt[-1].text: group.id for group in groups}
+
+    def truth(group: Group, text: str) -> float:
+        made = Group(id_of[group.prompt[-1].text], group.prompt, (Response("", text),))
+        return float(true_goodness(made)[0])
+
+    audited = audit(ruled(truth), policy, file, **OPTIONS)
+    assert falls(audited, "a sentence left out") > 60
+    assert falls(audited, edits.ANOTHERS) > 75  # nothing can be taken off an answer of 0
+    assert falls(audited, "a sentence said twice") > 75
+    assert audited.number.estimate > audited.by_length.estimate + 5
+    assert "makes no answer better" not in "\n".join(audited.in_words())
+
+
+def test_a_judge_that_says_one_thing_to_all_is_not_shown_to_read(policy, file):
+    audited = audit(ruled(lambda group, text: 1.0), policy, file, **OPTIONS)
+    assert (audited.edits["falls (%)"] == 50).all()
+    assert audited.number.estimate == 50
+    assert audited.edits["drop (SDs)"].isna().all()
+    assert audited.leaning.R.isna().all()
+    assert "Not shown to be read: a sentence left out, cut in half" in "\n".join(audited.in_words())
+
+
+def test_the_same_number_by_hand():
+    """Two kinds of edit count alike, however many answers each has; a tie is half."""
+    rows = [("p", "cut in half", 1.0), ("p", "a number changed", 0.5), ("q", "cut in half", 0.0)]
+    rows += [("q", "sentences reversed", 0.0), ("r", "cut in half", 1.0)]
+    frame = pd.DataFrame(rows, columns=["prompt", "edit", "falls"])
+    frame["falls by length"] = 1.0
+    frame["drop"] = frame.falls - 0.5
+    number = auditing.audit_number(frame, "falls", n_boot=100, seed=0)
+    assert number.estimate == pytest.approx(100 * (2 / 3 + 1 / 2) / 2)
+    assert 0 <= number.low < number.estimate < number.high <= 100
+    table = auditing.edit_table(frame, 2.0, n_boot=100, seed=0).set_index("edit")
+    assert table.loc["cut in half", "falls (%)"] == pytest.approx(200 / 3)
+    assert table.loc["cut in half", "drop (SDs)"] == pytest.approx((0.5 - 0.5 + 0.5) / 3 / 2)
+    assert table.loc["sentences reversed", "kind"] == auditing.NO_BETTER
+    nothing = auditing.audit_number(frame.iloc[:0], "falls", n_boot=100, seed=0)
+    assert np.isnan(nothing.estimate)
+
+
+def test_r_is_taken_within_prompts():
+    """Prompts that differ in length and score by themselves add nothing."""
+    answered = []
+    for number, (short, long) in enumerate([(1, 2), (101, 102)]):
+        texts = ("a" * short, "a" * long)
+        responses = [rollout.Sample(text, text, log_probs=(-1.0,)) for text in texts]
+        answered.append(Group(str(number), (), tuple(responses)))
+    table = auditing.leaning(answered, np.array([[2.0, 1.0], [12.0, 11.0]]), n_boot=50, seed=0)
+    assert table.set_index("with").R[auditing.LENGTH] == pytest.approx(-1)
+    unread = auditing.leaning(answered, np.full((2, 2), np.nan), n_boot=50, seed=0)
+    assert unread.R.isna().all()
+
+
+def test_the_command_writes_a_page_and_goes_on_where_it_stopped(
+    tmp_path, folder, file, monkeypatch, capsys
+):
+    out = tmp_path / "audit"
+    command = ["--model", str(folder), "--policy", "tiny", "--prompts", str(file), "--n", "2"]
+    command += ["--max-new-tokens", "8", "--out", str(out)]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    page = (out / "audit.md").read_text()
+    assert "24 prompts, 2 answers each" in printed and printed.splitlines()[1] in page
+    answers = pd.read_csv(out / "answers.csv")
+    assert list(answers) == ["prompt", "answer", "score"] and len(answers) == 48
+    edited = pd.read_csv(out / "edits.csv")
+    assert f"| {edited.edit[0]} | {edited.kind[0]} |" in page
+    first = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+
+    def never(*arguments, **options):
+        raise AssertionError("an answer was sampled or scored twice")
+
+    monkeypatch.setattr(rollout, "_transformers", never)
+    monkeypatch.setattr(RewardModel, "score_tokens", never)
+    assert main(command) == 0
+    assert first == {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+
+
+def test_few_prompts_carry_no_number(tmp_path, folder, capsys):
+    file = tmp_path / "few.csv"
+    file.write_text("prompt\nWhy?\nHow?\nWhy?\n")
+    command = ["--model", str(folder), "--policy", "tiny", "--prompts", str(file), "--n", "2"]
+    assert main([*command, "--max-new-tokens", "6", "--out", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert "2 prompts, 2 answers each" in printed  # each prompt once
+    assert "Fewer than 20 prompts carry no number" in printed
+    assert "%" not in printed
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "no rows"),
+        ('{"prompt": ""}\n', "neither a text nor a list"),
+        ('{"prompt": 3}\n', "neither a text nor a list"),
+        ('{"other": "x"}\n', "prompt"),
+        ('{"prompt": [{"role": "assistant", "content": "x"}]}\n', "line 1"),
+        ('{"prompt": "x"\n', "line 1"),
+    ],
+)
+def test_a_bad_file_is_one_error_and_nothing_is_written(tmp_path, folder, content, words, capsys):
+    file = tmp_path / "bad.jsonl"
+    file.write_text(content)
+    out = tmp_path / "out"
+    command = [
+        "--model",
+        str(folder),
+        "--policy",
+        "tiny",
+        "--prompts",
+        str(file),
+        "--out",
+        str(out),
+    ]
+    assert main(command) == 2
+    printed = capsys.readouterr()
+    assert words in printed.err and "Traceback" not in printed.err and not printed.out
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"--model": "no/such/folder"}, "no/such/folder"),
+        ({"--policy": "no/such/folder"}, "the policy no/such/folder cannot be loaded"),
+        ({"--n": "1"}, "n is 1"),
+        ({"--weights": "tone:1"}, "tone"),
+        ({"--prompts": "no-such-file.csv"}, "no-such-file.csv"),
+    ],
+)
+def test_a_bad_option_is_one_error(tmp_path, folder, file, change, words, capsys):
+    options = {"--model": str(folder), "--policy": "tiny", "--prompts": str(file)}
+    options |= {"--out": str(tmp_path / "out"), "--max-new-tokens": "4", "--limit": "2"} | change
+    command = [part for pair in options.items() for part in pair]
+    assert main(command) == 2
+    printed = capsys.readouterr()
+    assert words in printed.err and "Traceback" not in printed.err
+    assert not (tmp_path / "out" / "audit.md").exists()
+
+
+def test_a_file_with_responses_is_asked_for_its_prompts_only(tmp_path):
+    file = tmp_path / "pairs.jsonl"
+    rows = [{"prompt": f"Q{i // 2}?", "chosen": "a", "rejected": "b"} for i in range(6)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = auditing.prompts.read_file(file)
+    assert [group.prompt[-1].text for group in asked] == ["Q0?", "Q1?", "Q2?"]
+    assert all(not group.responses for group in asked)
+    assert len(auditing.prompts.read_file(file, limit=2)) == 1
+
+
+def test_text_of_policies_is_no_markup_on_the_page(policy, file):
+    audited = audit(ruled(lambda group, text: len(text)), policy, file, **OPTIONS)
+    forged = replace(audited, policy="<script>x</script>\n| a |")
+    page = auditing.page(forged)
+    assert "<script>" not in page and "\n| a |" not in page
