@@ -389,11 +389,13 @@ class Panel:
     level: float = 0.0
 
 
-def by_step(rows: pd.DataFrame, panels: Sequence[Panel], title: str = "") -> Figure:
+def by_step(
+    rows: pd.DataFrame, panels: Sequence[Panel], title: str = "", kept: int | None = None
+) -> Figure:
     """Measures over the steps of a training, two panels a row, with intervals as bands.
 
     rows: columns step, measure, the value, its 95 % low and high, in this order. A panel of several
-    series has a legend. title: the message.
+    series has a legend. title: the message. kept: the step whose weights stay, a dotted line.
     """
     lines = (len(panels) + 1) // 2
     size = (8, 2.6 * lines)
@@ -407,7 +409,13 @@ def by_step(rows: pd.DataFrame, panels: Sequence[Panel], title: str = "") -> Fig
                 band(ax, *part.drop(columns="measure").to_numpy(float).T, look, label=measure)
         ax.axhline(panel.level, color="black", lw=0.8)
         ax.set(ylabel=panel.label)
-        if len(panel.series) > 1 and len(ax.lines) > 2:
+        n_curves = len(ax.lines) - 1
+        if kept is not None:
+            ax.axvline(kept, color="0.4", lw=1.2, ls=":")
+            if ax is axes.flat[0]:
+                top = ax.get_xaxis_transform()
+                ax.text(kept, 1.01, "stays", transform=top, ha="center", fontsize=8, color="0.4")
+        if len(panel.series) > 1 and n_curves > 1:
             ax.legend(fontsize=8)
     for ax in axes[-1]:
         ax.set(xlabel="step of training")

@@ -178,3 +178,7 @@ def test_margins_by_step_are_drawn_with_what_they_are_compared_with():
     )
     assert right.lines[0].get_xydata().tolist() == [[2, 75]] and right.lines[1].get_ydata()[0] == 50
     assert left.get_legend() is None and right.get_legend() is None
+    left, right = figures.by_step(path, panels, kept=2).axes
+    assert set(left.lines[-1].get_xdata()) == set(right.lines[-1].get_xdata()) == {2}
+    assert [text.get_text() for text in left.texts] == ["stays"]
+    assert left.get_legend() is None and right.get_legend() is None
