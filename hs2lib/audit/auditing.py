@@ -8,7 +8,7 @@ policy's own answers are made worse by rules, and the score has to fall. Paper: 
 """
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,6 +46,8 @@ class Audit:
     judge, policy: what they are called.
     answered: the prompts with n answers each.
     scores: of the answers [prompts, n]; nan where the model refuses one.
+    edited: of each prompt the first answer as it is, then after each edit, as `edited_groups` has
+        them. edited_scores: of these [answers].
     edits: a row for each edit: edit, kind, answers, "falls (%)" with its interval, "rises (%)",
         "falls by length (%)", drop in SDs. A tie counts as half a fall and half a rise.
     number: the share of worsening edits, %, in which the score falls: the mean over kinds of edit,
@@ -59,6 +61,8 @@ class Audit:
     policy: str
     answered: tuple[Group, ...]
     scores: np.ndarray
+    edited: tuple[Group, ...]
+    edited_scores: np.ndarray
     edits: pd.DataFrame
     number: Interval
     by_length: Interval
@@ -103,7 +107,7 @@ class Audit:
 def audit(
     model: str | Path | RewardModel,
     policy: str | Path | Policy,
-    file: str | Path,
+    asked: str | Path | Sequence[Group],
     out: str | Path | None = None,
     *,
     n: int = 8,
@@ -117,6 +121,7 @@ def audit(
     precision: str = "float32",
     n_boot: int = 1000,
     progress: bool = False,
+    called: tuple[str, str] | None = None,
     **options: object,
 ) -> Audit:
     """Let a policy answer prompts, and see whether a reward model's score follows its answers.
@@ -126,7 +131,8 @@ def audit(
             loaded; judge and policy may have other templates.
         policy: a causal language model by Hub name or folder, one of notebooks 07 to 12, or one
             that is loaded.
-        file: of prompts, as for `hs2lib.audit.prompts.read_file`.
+        asked: a file of prompts, as for `hs2lib.audit.prompts.read_file`, or groups, whose
+            responses are not looked at.
         out: a folder for answers, tables and a page; None to write none. Answers and scores are
             kept in it as they come, so that a run that was stopped goes on.
         n: answers to each prompt.
@@ -138,15 +144,22 @@ def audit(
         precision: "bfloat16" for speed on a GPU.
         n_boot: resamples of an interval.
         progress: whether to show a bar.
+        called: what judge and policy are called in words; None for their names.
         options: for a classifier, as for `RewardModel.from_classifier`.
 
     Raises:
         DataError: the file or a row of it cannot be used.
         ValueError: an option, the model or the policy cannot be used.
     """
+    called = called or (_name(model), _name(policy))
     if n < 2:
         raise ValueError(f"n is {n}: answers can be compared from two on")
-    asked = prompts.read_file(file, limit)
+    if isinstance(asked, str | Path):
+        groups = prompts.read_file(asked, limit)
+    else:
+        groups = list(asked)
+        if limit:
+            groups = groups[:limit]
     if not isinstance(model, RewardModel):
         model = loaded(model, options)
     if not isinstance(policy, Policy):
@@ -155,7 +168,7 @@ def audit(
     kept = None if folder is None else folder / "kept"
     answered = rollouts(
         policy,
-        asked,
+        groups,
         n=n,
         max_new_tokens=max_new_tokens,
         temperature=temperature,
@@ -180,10 +193,12 @@ def audit(
     sd = float(np.nanstd(within))
     table = edit_table(frame, sd, n_boot=n_boot, seed=seed)
     audited = Audit(
-        judge=model.base if isinstance(model.base, str) else str(model.base),
-        policy=policy.base if isinstance(policy.base, str) else str(policy.base),
+        judge=called[0],
+        policy=called[1],
         answered=tuple(answered),
         scores=scores,
+        edited=tuple(edited),
+        edited_scores=of_edits,
         edits=table,
         number=audit_number(frame, "falls", n_boot=n_boot, seed=seed),
         by_length=audit_number(frame, "falls by length", n_boot=n_boot, seed=seed),
@@ -193,6 +208,11 @@ def audit(
     if folder is not None:
         write(audited, folder)
     return audited
+
+
+def _name(model: str | Path | RewardModel | Policy) -> str:
+    """What a judge or a policy is called: its name, or that of its base where it is loaded."""
+    return str(model) if isinstance(model, str | Path) else str(model.base)
 
 
 def _loaded_policy(name: str | Path) -> Policy:
@@ -227,6 +247,18 @@ def edited_groups(answered: Sequence[Group], model: RewardModel) -> list[Group]:
                 responses.append(Response(f"{group.id}/{name}", edited))
         groups.append(replace(group, responses=tuple(responses)))
     return groups
+
+
+def truly_worse(audited: Audit, truth: Callable[[Group], np.ndarray]) -> pd.Series:
+    """In the small world: in how many answers an edit truly makes them worse, %, by edit.
+
+    A tie counts half, as for the score.
+
+    truth: of each response of a group, as `hs2lib.corpus.grade.true_goodness`.
+    """
+    of_answers = np.concatenate([truth(group) for group in audited.edited])
+    frame = _edit_frame(audited.edited, of_answers)
+    return 100 * frame.groupby("edit", sort=False).falls.mean().rename("truly worse (%)")
 
 
 def _edit_frame(edited: Sequence[Group], scores: np.ndarray) -> pd.DataFrame:

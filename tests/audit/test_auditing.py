@@ -9,7 +9,7 @@ import pytest
 import torch
 from classifiers import classifier
 
-from hs2lib.audit import audit, auditing, edits
+from hs2lib.audit import audit, auditing, edits, shown
 from hs2lib.audit.__main__ import main
 from hs2lib.corpus.grade import true_goodness
 from hs2lib.data.load import load
@@ -98,6 +98,18 @@ def test_a_judge_that_knows_the_truth_reads_what_is_worse_and_likes_no_padding(
     assert falls(audited, "a sentence said twice") > 75
     assert audited.number.estimate > audited.by_length.estimate + 5
     assert "makes no answer better" not in "\n".join(audited.in_words())
+    by_truth = auditing.truly_worse(
+        audited, lambda group: np.array([truth(group, one.text) for one in group.responses])
+    )
+    known = audited.edits.set_index("edit")
+    pd.testing.assert_series_equal(by_truth[known.index], known["falls (%)"], check_names=False)
+
+
+def test_prompts_may_be_groups(policy, file, groups):
+    """The same prompts, from a file and as they are: the same scores, but for the ids that seed the samples."""
+    audited = audit(ruled(lambda group, text: len(text)), policy, groups, limit=21, **OPTIONS)
+    assert [group.id for group in audited.answered] == [group.id for group in groups[:21]]
+    assert len(audited.edited_scores) == sum(len(group.responses) for group in audited.edited)
 
 
 def test_a_judge_that_says_one_thing_to_all_is_not_shown_to_read(policy, file):
@@ -242,3 +254,31 @@ def test_text_of_policies_is_no_markup_on_the_page(policy, file):
     forged = replace(audited, policy="<script>x</script>\n| a |")
     page = auditing.page(forged)
     assert "<script>" not in page and "\n| a |" not in page
+
+
+def test_the_figure_and_the_table_show_each_edit_beside_length(policy, file):
+    audited = audit(ruled(lambda group, text: -len(text)), policy, file, **OPTIONS)
+    rows = shown.table(audited)
+    assert rows.edit.tolist() == audited.edits.edit.tolist()
+    assert rows["score falls (%)"][0].startswith("0 [")
+    fig = shown.figure(audited)
+    (ax,) = fig.axes
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert names[0] == f"a sentence left out ({audited.edits.answers[0]})"
+    assert f"{audited.number.estimate:.0f} %" in ax.get_title()
+    answers = shown.as_answers(audited, 1)
+    assert answers[0].policy == "as is" and answers[0].score == -len(answers[0].text)
+    worse = pd.Series(100.0, index=audited.edits.edit)
+    assert "makes 100 % of the answers worse" in shown.truth_in_words(audited, worse)
+    few = replace(audited, answered=audited.answered[:3], scores=audited.scores[:3])
+    assert len(shown.verdict(few)) == 1 and len(shown.verdict(audited)) == 4
+
+
+def test_what_is_published_of_audits_is_told_with_its_seeds(tmp_path, monkeypatch):
+    monkeypatch.setenv("HS2_ROOT", str(tmp_path))
+    assert "Nothing is published" in shown.foretells()
+    record = {"seeds": [0, 1], "judges": [{"judge": "a"}, {"judge": "a"}, {"judge": "b"}]}
+    file = tmp_path / shown.RESULT
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(record | {"figure": "Spearman .5"}))
+    assert shown.foretells() == "Published, 2 judges, 2 seeds, generated data: Spearman .5."
