@@ -1,16 +1,12 @@
-"""How notebook 17 shows an audit: its table, its figure, one answer after each edit, sentences."""
+"""How notebook 17 shows an audit: its table, one answer after each edit, sentences."""
 
 import json
 
-import numpy as np
 import pandas as pd
-from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
 
 from hs2lib import paths
 from hs2lib.audit.auditing import FEWEST, NO_BETTER, WORSE, Audit
 from hs2lib.report.answers import Answer
-from hs2lib.report.figures import LENGTH, SCORE, dots, legend_beside
 from hs2lib.report.report import interval
 
 RESULT = "reports/benchmarks/audit.json"
@@ -28,26 +24,11 @@ def table(audited: Audit) -> pd.DataFrame:
     return cells
 
 
-def figure(audited: Audit) -> Figure:
-    """How often the score falls after each edit, with intervals, beside the rule of length."""
-    rows = audited.edits
-    at = np.arange(len(rows))[::-1]
-    fig, ax = plt.subplots(figsize=(7, 1.2 + 0.34 * len(rows)), layout="constrained")
-    columns = rows[["falls (%)", "95 % low", "95 % high"]].to_numpy().T
-    dots(ax, at, *columns, SCORE, label="judge, 95 % interval")
-    by_length = rows["falls by length (%)"]
-    ax.plot(by_length, at, ">", mfc="none", ms=9, ls="", color=LENGTH.color, label="by length")
-    ax.axvline(50, color="black", lw=0.8, label="reads nothing")
-    n_worse = int((rows.kind == WORSE).sum())
-    ax.axhline(len(rows) - n_worse - 0.5, color="0.7", lw=0.8)
-    names = [f"{row.edit} ({row.answers:,})" for row in rows.itertuples()]
-    ax.set(yticks=at, yticklabels=names, xlim=(-2, 102), ylim=(-0.6, len(rows) - 0.4))
-    ax.set(xlabel="score falls, % of answers (above the grey line: worse; below: no better)")
+def title(audited: Audit) -> str:
+    """A figure's title: the audit's number."""
     number = audited.number
-    title = f"Worsened answers in which the score falls: {number.estimate:.0f} %"
-    ax.set_title(f"{title} ({number.low:.0f} to {number.high:.0f})", fontsize=10)
-    legend_beside(ax)
-    return fig
+    words = f"Worsened answers in which the score falls: {number.estimate:.0f} %"
+    return f"{words} ({number.low:.0f} to {number.high:.0f})"
 
 
 def as_answers(audited: Audit, prompt: int) -> list[Answer]:

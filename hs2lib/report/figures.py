@@ -933,6 +933,31 @@ def shares_right(
     return fig
 
 
+def after_edits(edits: pd.DataFrame, worse: str, title: str) -> Figure:
+    """How often a score falls after each edit of an answer, beside the rule of length.
+
+    Args:
+        edits: of `hs2lib.audit.auditing.Audit`, its rows from top to bottom.
+        worse: the kind of edit that makes an answer worse; those rows come first.
+        title: the message.
+    """
+    at = np.arange(len(edits))[::-1]
+    fig, ax = plt.subplots(figsize=(7, 1.2 + 0.34 * len(edits)), layout="constrained")
+    columns = edits[["falls (%)", "95 % low", "95 % high"]].to_numpy().T
+    dots(ax, at, *columns, SCORE, label="judge, 95 % interval")
+    by_length = edits["falls by length (%)"]
+    ax.plot(by_length, at, ">", mfc="none", ms=9, ls="", color=LENGTH.color, label="by length")
+    ax.axvline(50, color="black", lw=0.8, label="reads nothing")
+    n_others = int((edits.kind != worse).sum())
+    ax.axhline(n_others - 0.5, color="0.7", lw=0.8)
+    names = [f"{row.edit} ({row.answers:,})" for row in edits.itertuples()]
+    ax.set(yticks=at, yticklabels=names, xlim=(-2, 102), ylim=(-0.6, len(edits) - 0.4))
+    ax.set(xlabel="score falls, % of answers (above the grey line: worse; below: no better)")
+    ax.set_title(title, fontsize=10)
+    legend_beside(ax)
+    return fig
+
+
 def differences_right(
     bins: pd.DataFrame,
     scale: tuple[float, float, float],

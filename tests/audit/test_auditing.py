@@ -17,6 +17,7 @@ from hs2lib.group import Group, Response
 from hs2lib.models import rollout
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
+from hs2lib.report import figures
 
 N_PROMPTS = 24
 N_ANSWERS = 3
@@ -261,7 +262,7 @@ def test_the_figure_and_the_table_show_each_edit_beside_length(policy, file):
     rows = shown.table(audited)
     assert rows.edit.tolist() == audited.edits.edit.tolist()
     assert rows["score falls (%)"][0].startswith("0 [")
-    fig = shown.figure(audited)
+    fig = figures.after_edits(audited.edits, auditing.WORSE, shown.title(audited))
     (ax,) = fig.axes
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert names[0] == f"a sentence left out ({audited.edits.answers[0]})"
@@ -274,7 +275,7 @@ def test_the_figure_and_the_table_show_each_edit_beside_length(policy, file):
     assert len(shown.verdict(few)) == 1 and len(shown.verdict(audited)) == 4
 
 
-def test_what_is_published_of_audits_is_told_with_its_seeds(tmp_path, monkeypatch):
+def test_what_is_published_of_audits_stands_with_its_seeds(tmp_path, monkeypatch):
     monkeypatch.setenv("HS2_ROOT", str(tmp_path))
     assert "Nothing is published" in shown.foretells()
     record = {"seeds": [0, 1], "judges": [{"judge": "a"}, {"judge": "a"}, {"judge": "b"}]}
