@@ -951,7 +951,7 @@ def after_edits(edits: pd.DataFrame, worse: str, title: str) -> Figure:
     n_others = int((edits.kind != worse).sum())
     ax.axhline(n_others - 0.5, color="0.7", lw=0.8)
     names = [f"{row.edit} ({row.answers:,})" for row in edits.itertuples()]
-    ax.set(yticks=at, yticklabels=names, xlim=(-2, 102), ylim=(-0.6, len(edits) - 0.4))
+    ax.set(yticks=at, yticklabels=names, xlim=(-4, 104), ylim=(-0.6, len(edits) - 0.4))
     ax.set(xlabel="score falls, % of answers (above the grey line: worse; below: no better)")
     ax.set_title(title, fontsize=10)
     legend_beside(ax)
