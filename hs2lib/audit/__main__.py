@@ -4,7 +4,7 @@
     python -m hs2lib.audit --model my-judge --policy my-policy --prompts my.csv --limit 200 --n 8
 
 The policy answers each prompt n times. Its answers are made worse by rules (a sentence left out, a
-number changed, cut in half, the answer to another prompt), and the score has to fall. They are
+number changed, cut in half, answers of two prompts swapped), and the score has to fall. They are
 made longer and no better, and it should not rise. Beside it stands what length alone would do.
 """
 

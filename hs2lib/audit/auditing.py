@@ -239,8 +239,9 @@ def edited_groups(answered: Sequence[Group], model: RewardModel) -> list[Group]:
         texts = {"as is": text}
         for name, edit in (edits.WORSE | no_better).items():
             texts[name] = edit(text)
-        others = answered[(number + 1) % len(answered)]
-        texts[edits.ANOTHERS] = others.responses[0].text if len(answered) > 1 else None
+        partner = number ^ 1  # 0 and 1 swap their answers, 2 and 3, ..
+        if partner < len(answered):
+            texts[edits.SWAPPED] = answered[partner].responses[0].text
         responses = [Response(f"{group.id}/as is", text)]
         for name, edited in texts.items():
             if edited is not None and edited != text and name != "as is":
@@ -264,26 +265,29 @@ def truly_worse(audited: Audit, truth: Callable[[Group], np.ndarray]) -> pd.Seri
 def _edit_frame(edited: Sequence[Group], scores: np.ndarray) -> pd.DataFrame:
     """A row for each edited answer: prompt, edit, falls, falls by length, drop.
 
+    Two prompts that swap their answers have one row, of the mean of their two drops.
+
     falls: 1 where the score is lower than the answer's as it is, 0 where it is higher, .5 for a
         tie; nan where the model refuses one of the two.
     """
     rows = []
+    swapped = []  # prompt and drop, partners one after the other
     start = 0
     for group in edited:
         of_group = scores[start : start + len(group.responses)]
         start += len(group.responses)
         as_is = group.responses[0]
         for response, score in zip(group.responses[1:], of_group[1:], strict=True):
-            shorter = len(as_is.text) - len(response.text)
-            rows.append(
-                {
-                    "prompt": group.id,
-                    "edit": response.id.removeprefix(f"{group.id}/"),
-                    "falls": (1 + np.sign(of_group[0] - score)) / 2,
-                    "falls by length": (1 + np.sign(shorter)) / 2,
-                    "drop": of_group[0] - score,
-                }
-            )
+            edit = response.id.removeprefix(f"{group.id}/")
+            drop = of_group[0] - score
+            if edit == edits.SWAPPED:
+                swapped.append((group.id, drop))
+                continue
+            shorter = np.sign(len(as_is.text) - len(response.text))
+            rows.append((group.id, edit, (1 + np.sign(drop)) / 2, (1 + shorter) / 2, drop))
+    for (prompt, drop), (_, partners) in zip(swapped[::2], swapped[1::2], strict=True):
+        mean = (drop + partners) / 2
+        rows.append((prompt, edits.SWAPPED, (1 + np.sign(mean)) / 2, 0.5, mean))
     return pd.DataFrame(rows, columns=["prompt", "edit", "falls", "falls by length", "drop"])
 
 
@@ -296,7 +300,7 @@ def edit_table(frame: pd.DataFrame, sd: float, **resampled: int) -> pd.DataFrame
         resampled: n_boot and seed.
     """
     rows = []
-    worse = [*edits.WORSE, edits.ANOTHERS]
+    worse = [*edits.WORSE, edits.SWAPPED]
     names = frame.edit.unique().tolist()
     for name in sorted(names, key=lambda name: (name not in worse, names.index(name))):
         of_edit = frame[(frame.edit == name) & frame.falls.notna()]
@@ -324,7 +328,7 @@ def audit_number(frame: pd.DataFrame, column: str, **resampled: int) -> Interval
         column: "falls", or "falls by length".
         resampled: n_boot and seed.
     """
-    kinds = [name for name in [*edits.WORSE, edits.ANOTHERS] if (frame.edit == name).any()]
+    kinds = [name for name in [*edits.WORSE, edits.SWAPPED] if (frame.edit == name).any()]
     known = frame[frame.edit.isin(kinds) & frame.falls.notna()]
     if known.empty:
         return Interval(np.nan, np.nan, np.nan)
@@ -393,7 +397,9 @@ def page(audited: Audit) -> str:
     for line in audited.in_words():
         one_line = " ".join(printable(line).split())  # the names of models are untrusted
         lines.append(f"- {html.escape(one_line, quote=False)}")
-    shown = audited.edits.round(2).astype(str)
+    if len(audited.answered) < FEWEST:
+        return "\n".join(lines) + "\n"
+    shown = audited.edits.round(2).map(str)
     lines += ["", f"| {' | '.join(shown.columns)} |", "|" + "---|" * len(shown.columns)]
     lines += [f"| {' | '.join(row)} |" for row in shown.itertuples(index=False)]
     return "\n".join(lines) + "\n"

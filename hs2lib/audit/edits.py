@@ -64,7 +64,8 @@ WORSE: dict[str, Edit] = {
     "cut in half": first_half,
     "a number changed": change_number,
 }
-# The answer to the next prompt of the file, which no rule makes of one text.
-ANOTHERS = "another prompt's answer"
+# Two prompts with each other's answers. No rule makes that of one text. The two scores are summed
+# before and after: neither a hard prompt nor a good answer can make the sum fall.
+SWAPPED = "answers of two prompts swapped"
 # Of these only a rise says something: a good judge may mind them or not.
 NO_BETTER: dict[str, Edit] = {"sentences reversed": reverse, "a sentence said twice": repeat_first}

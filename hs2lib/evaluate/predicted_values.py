@@ -70,7 +70,7 @@ def in_words(table: pd.DataFrame, evaluated: Evaluated, setup: Setup) -> list[st
     )
     number = f"{interval.estimate:.2f} ({interval.low:.2f} to {interval.high:.2f})"
     if interval.low > 1:
-        reading = "predictions are too timid"
+        reading = "predictions lie too close together"
     elif interval.high < 1:
         reading = "predictions lie too far apart"
     else:

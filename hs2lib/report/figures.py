@@ -986,8 +986,13 @@ def differences_right(
     ax.plot(d, plain, "--", color="0.45", label="sigmoid(d), Bradley-Terry")
     columns = bins[["mean difference", "right (%)", "95 % low", "95 % high"]].to_numpy().T
     dots(ax, *columns, TRUTH, label="observed, 95 % interval", across=False)
+    before = -np.inf
+    height = 3
     for x, pairs in zip(bins["mean difference"], bins.pairs, strict=True):
-        ax.text(x, 3, f"{pairs:,}", ha="center", fontsize=7)
+        near = x - before < 0.06 * farthest  # then the counts would hide each other
+        height = 8 if near and height == 3 else 3
+        ax.text(x, height, f"{pairs:,}", ha="center", fontsize=7)
+        before = x
     for row in thresholds.dropna(subset=["difference"]).to_dict("records"):
         ax.plot(2 * [row["difference"]], [50, row["level (%)"]], ":", color="black", lw=0.8)
     ax.axhline(50, color="black", lw=0.8)

@@ -95,7 +95,7 @@ def test_a_judge_that_knows_the_truth_reads_what_is_worse_and_likes_no_padding(
 
     audited = audit(ruled(truth), policy, file, **OPTIONS)
     assert falls(audited, "a sentence left out") > 60
-    assert falls(audited, edits.ANOTHERS) > 75  # nothing can be taken off an answer of 0
+    assert falls(audited, edits.SWAPPED) > 90
     assert falls(audited, "a sentence said twice") > 75
     assert audited.number.estimate > audited.by_length.estimate + 5
     assert "makes no answer better" not in "\n".join(audited.in_words())
@@ -138,6 +138,32 @@ def test_the_same_number_by_hand():
     assert table.loc["sentences reversed", "kind"] == auditing.NO_BETTER
     nothing = auditing.audit_number(frame.iloc[:0], "falls", n_boot=100, seed=0)
     assert np.isnan(nothing.estimate)
+
+
+def test_swapped_answers_are_judged_by_the_sum_of_both():
+    """A prompt that has more whatever is written, and an answer that has more wherever, say nothing."""
+    groups = []
+    for number in range(5):
+        texts = [str(number)] if number == 4 else [str(number), str(number ^ 1)]
+        ids = [f"{number}/as is", f"{number}/{edits.SWAPPED}"]
+        responses = tuple(Response(id, text) for id, text in zip(ids, texts, strict=False))
+        groups.append(Group(str(number), (), responses))
+    of_prompt = {"0": 5.0, "1": 0.0, "2": 1.0, "3": 7.0, "4": 0.0}
+    of_answer = {"0": 0.0, "1": 3.0, "2": 2.0, "3": 9.0, "4": 0.0}
+
+    def scores(own):
+        values = []
+        for group in groups:
+            for response in group.responses:
+                fits = own if response.text == group.id and group.id in "01" else 0.0
+                values.append(of_prompt[group.id] + of_answer[response.text] + fits)
+        return np.array(values)
+
+    blind = auditing._edit_frame(groups, scores(0.0))
+    assert blind.prompt.tolist() == ["0", "2"] and blind.falls.tolist() == [0.5, 0.5]
+    reads = auditing._edit_frame(groups, scores(1.0))
+    assert reads.falls.tolist() == [1.0, 0.5] and reads["drop"].tolist() == [1.0, 0.0]
+    assert reads["falls by length"].tolist() == [0.5, 0.5]
 
 
 def test_r_is_taken_within_prompts():

@@ -39,7 +39,7 @@ def test_fifths_by_hand_and_a_timid_model():
     lowest, highest, steps = predicted_values.in_words(table, one, SETUP)
     assert "predicted tone 4.75, rated 9.50" in lowest
     assert "predicted tone 44.75, rated 89.50" in highest
-    assert "2.00" in steps and "too timid" in steps
+    assert "2.00" in steps and "too close together" in steps
 
 
 @pytest.mark.parametrize(
