@@ -10,6 +10,7 @@ of the small world.
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +20,7 @@ from hs2lib.corpus import generate
 from hs2lib.data.load import Loaded
 from hs2lib.evaluate import policies, response_rows
 from hs2lib.evaluate.policies import BASE, COLUMNS
+from hs2lib.evaluate.questions import mean
 from hs2lib.evaluate.response_rows import GREEDY, KEYS, SCORE, TRUTH
 from hs2lib.group import Group
 from hs2lib.models.saved import REWARD_MODEL
@@ -259,7 +261,8 @@ def _verdict(gains: dict[str, tuple[float, float, float]]) -> str:
 def best(beside: SideBySide) -> str:
     """The policies whose answers are best, in a few words for a figure's title.
 
-    They are the one of the highest mean and those whose intervals reach into its own.
+    They are the one of the highest mean and those that are not told apart from it: paired by
+    prompt where the greedy truth is known, else those whose intervals reach into its own.
     """
     if beside.means.empty:
         return ""
@@ -267,11 +270,17 @@ def best(beside: SideBySide) -> str:
     rows = beside.means[beside.means.measure == measure].sort_values("mean", ascending=False)
     judge = "truth" if beside.truth_known else "reward model's score"
     top = rows.iloc[0]
-    near = rows[rows["95 % high"] >= top["95 % low"]].policy.tolist()
-    if len(near) < 2:
-        return f"{top.policy} has the highest {judge}, {way}"
-    names = f"{', '.join(near[:-1])} and {near[-1]}"
-    return f"{names} have the highest {judge}, {way}: their intervals overlap"
+    near = []
+    for row in rows.iloc[1:].to_dict("records"):
+        if measure == GREEDY and not beside.by_prompt.empty:
+            less = beside.by_prompt[row["policy"]] - beside.by_prompt[top.policy]
+            is_near = mean(less, less.index).high >= 0
+        else:
+            is_near = row["95 % high"] >= top["95 % low"]
+        if is_near:
+            near.append(row["policy"])
+    title = f"{top.policy} has the highest {judge}, {way}"
+    return f"{title}; not told apart from it: {', '.join(near)}" if near else title
 
 
 def by_temperature(beside: SideBySide) -> pd.DataFrame:
@@ -300,33 +309,33 @@ def surer(beside: SideBySide) -> list[str]:
 
 
 def largest(beside: SideBySide) -> str:
-    """The largest gain over a start and the largest fall, in a sentence; "" without any."""
+    """What each policy gains over SFT, the largest first, in a sentence; "" without any."""
     if beside.means.empty:
         return ""
     way, measure = next(iter(_ways(beside).items()))
     gains = {}
     for policy in beside.means.policy.unique():
-        gain = _gain(beside, measure, policy, start_of(policy))
-        if gain:
+        gain = _gain(beside, measure, policy, BASE)
+        if gain and policy != STARTS[BASE]:
             gains[policy] = gain
     if not gains:
         return ""
-    most = max(gains, key=lambda policy: gains[policy][0])
-    least = min(gains, key=lambda policy: gains[policy][0])
-    text = f"**How large.** {way.capitalize()}, {most} gains {_cell(gains[most])}"
-    text += f" over {start_of(most)}, the most of all"
-    if least != most:
-        text += f"; {least} the least, {_cell(gains[least])} over {start_of(least)}"
-    return f"{text}."
+    order = sorted(gains, key=lambda policy: -gains[policy][0])
+    listed = ", ".join(f"{policy} {_cell(gains[policy])}" for policy in order)
+    return f"**How large.** Over {BASE}, {way}: {listed}."
 
 
-def to_show(beside: SideBySide) -> dict[str, Group]:
+def to_show(beside: SideBySide, asked: Collection[str] | None = None) -> dict[str, Group]:
     """Two prompts to show, and why each is shown; none where the truth is not known.
 
     They are the one whose greedy answers differ most in truth between policies, and of the others
     the one on which a trained policy falls furthest below SFT.
+
+    asked: the policies whose answers will be shown; None for all.
     """
     truth = beside.by_prompt
+    if asked is not None:
+        truth = truth[[policy for policy in truth if policy in asked]]
     if truth.shape[1] < 2 or BASE not in truth:
         return {}
     spread = truth.max(axis=1) - truth.min(axis=1)

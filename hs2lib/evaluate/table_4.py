@@ -133,8 +133,9 @@ def multiple_choice_sentences(choices: pd.DataFrame, base: str) -> list[str]:
     for measure, part in choices.groupby("measure", sort=False):
         by_policy = part.set_index("policy").value
         if by_policy.min() >= SATURATED:
+            lowest = np.floor(100 * by_policy.min()) / 100
             lines.append(
-                f"{measure} is {by_policy.min():.2f} or more for every policy: "
+                f"{measure} is at least {lowest:.2f} for every policy: "
                 "these questions are too easy to tell them apart."
             )
             continue
@@ -265,10 +266,14 @@ def _cell(value: float, low: float, high: float, note: str) -> str:
 def trade_sentences(traded: pd.DataFrame, base: str) -> list[str]:
     """How many gains over `base` are clear (of `policies.benchmark_gains`), and each of these."""
     clear = traded[(traded["95 % low"] > 0) | (traded["95 % high"] < 0)]
-    by_chance = 0.05 * len(traded)
+    judged = traded[traded.measure != "characters"]  # more characters are neither gain nor loss
+    n_gains = int((judged["95 % low"] > 0).sum())
+    n_losses = int((judged["95 % high"] < 0).sum())
+    by_chance = 0.05 * len(judged)
     lines = [
-        f"**Benchmarks**: {len(clear)} of {len(traded)} differences from {base} "
-        f"have an interval that leaves out 0; by chance alone about {by_chance:.0f} would."
+        f"**Benchmarks**: of {len(judged)} differences from {base} in grades and win rates, "
+        f"{n_gains} are clear gains and {n_losses} clear losses (the interval leaves out 0); "
+        f"by chance alone about {by_chance:.0f} would be clear."
     ]
     for row in clear.to_dict("records"):
         interval = f"{row['95 % low']:.3g} to {row['95 % high']:.3g}"

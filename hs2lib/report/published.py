@@ -26,9 +26,9 @@ METHODS = {
 }
 # A verdict of works.json -> what it means.
 MEANINGS = {
-    "works": "above start and controls",
+    "works": "above its start and above the same method without its cause",
     "harms": "below the start",
-    "surer": "only surer, which a lower temperature does as well",
+    "surer": "a gain when sampled, which a lower temperature gives as well, and none shown greedy",
     "not shown": "no clear gain",
 }
 NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five"}

@@ -51,7 +51,7 @@ def test_each_policy_by_hand(saved):
     gains = beside.gains.set_index("measure").gain
     assert gains.to_dict() == {"truth": 1, "reward model's score": -1, "characters": 0}
     assert held_out.best(beside) == (
-        "DPO and SFT have the highest truth, sampled: their intervals overlap"
+        "DPO has the highest truth, sampled; not told apart from it: SFT"
     )
     assert beside.caption == "All policies on 3 held-out prompts: one and the same."
     assert (
@@ -100,8 +100,8 @@ def test_two_numbers_for_each_policy_against_its_start_and_against_sft(saved):
         "**Iterative DPO harms** in this run by the truth"
     )
     assert held_out.largest(beside) == (
-        "**How large.** Greedy, SFT gains +3.00 [+3.00, +3.00] over base, the most of all; "
-        "Iterative DPO the least, -1.00 [-1.00, -1.00] over DPO."
+        "**How large.** Over SFT, greedy: DPO +2.00 [+2.00, +2.00], "
+        "Iterative DPO +1.00 [+1.00, +1.00]."
     )
     assert held_out.best(beside) == "DPO has the highest truth, greedy"
     rows = held_out.by_temperature(beside)
@@ -125,6 +125,23 @@ def test_the_prompts_to_show_are_chosen_by_the_truth(saved):
     first, second = held_out.to_show(held_out.side_by_side(SETUP)).items()
     assert "from 3.00 (SFT) to 6.00 (DPO)" in first[0] and first[1].id == ids[0]
     assert "DPO has 2.00, SFT 3.00" in second[0] and second[1].id == ids[2]
+    assert held_out.to_show(held_out.side_by_side(SETUP), ["SFT"]) == {}, "DPO is not asked"
+
+
+def test_policies_are_told_apart_by_prompt_and_not_by_two_intervals(saved):
+    """On each prompt PPO is .5 worse than DPO: their intervals overlap, and that of the difference is clear."""
+    ids = [group.id for group in generate.groups(3, seed=1, split="validation")]
+    third = left("SteerLM", np.array([3.0, 4.0, 5.0]), np.zeros(3))
+    frames = [
+        greedy(SFT, [0.0, 2.0, 4.0]),
+        greedy(BETTER, [2.0, 4.0, 6.0]),
+        greedy(WORSE, [1.5, 3.5, 5.5]),
+        greedy(third, [1.0, 4.0, 6.5]),
+    ]
+    saved(*[frame.assign(prompt=ids, response=ids) for frame in frames])
+    beside = held_out.side_by_side(SETUP)
+    expected = "DPO has the highest truth, greedy; not told apart from it: SteerLM"
+    assert held_out.best(beside) == expected
 
 
 def test_prompts_and_rows_are_at_hand_to_ask_and_to_browse(saved):

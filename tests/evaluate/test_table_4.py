@@ -163,14 +163,18 @@ def test_categories_are_of_the_last_measure():
 
 
 def test_only_differences_that_leave_out_0_are_named_one_by_one():
-    """Two of three are clear; of 60 differences three would be by chance alone, of three none."""
+    """Two of three are clear; more characters are neither gain nor loss."""
     rows = [("PPO", 2.0, 1.0, 3.0), ("DPO", 1.0, -1.0, 3.0), ("SteerLM", -2.0, -3.0, -1.0)]
     traded = pd.DataFrame(rows, columns=["policy", *paper.GAIN]).assign(
         benchmark="MT-Bench", measure="characters"
     )
     count, up, down = table_4.trade_sentences(traded, "SFT")
-    assert count.startswith(
-        "**Benchmarks**: 2 of 3 differences from SFT have an interval that leaves out 0"
+    assert "of 0 differences from SFT in grades and win rates, 0 are clear gains" in count
+    graded = pd.concat([traded, traded.assign(measure="win rate")])
+    count, *_ = table_4.trade_sentences(graded, "SFT")
+    assert (
+        "of 3 differences from SFT in grades and win rates, 1 are clear gains and 1 clear losses"
+        in count
     )
     assert up == "PPO +2 (1 to 3) in characters, MT-Bench." and down.startswith(
         "SteerLM -2 (-3 to -1)"
