@@ -128,7 +128,7 @@ def test_the_prompts_to_show_are_chosen_by_the_truth(saved):
     assert held_out.to_show(held_out.side_by_side(SETUP), ["SFT"]) == {}, "DPO is not asked"
 
 
-def test_policies_are_told_apart_by_prompt_and_not_by_two_intervals(saved):
+def test_the_best_stands_apart_by_prompt_and_not_by_two_intervals(saved):
     """On each prompt PPO is .5 worse than DPO: their intervals overlap, and that of the difference is clear."""
     ids = [group.id for group in generate.groups(3, seed=1, split="validation")]
     third = left("SteerLM", np.array([3.0, 4.0, 5.0]), np.zeros(3))
