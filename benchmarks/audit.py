@@ -178,6 +178,9 @@ def rows_of(world: World, judges: Sequence[str]) -> list[dict]:
         row |= {"audit, low": audited.number.low, "audit, high": audited.number.high}
         row |= {"by length": audited.by_length.estimate}
         row |= held_out_ratings(world, judge)
+        by_edit = audited.edits.set_index("edit")["falls (%)"]
+        row |= {f"falls, {edit}": float(share) for edit, share in by_edit.items()}
+        row |= {f"SD {name}": value for name, value in audited.spread.items()}
         r = audited.leaning.set_index("with").R
         row |= {
             "away from length": -float(r[LENGTH]),
