@@ -35,6 +35,11 @@ LIKELIHOOD = "log-likelihood by the policy"
 WORSE = "makes it worse"
 NO_BETTER = "makes it no better"
 
+# What `benchmarks/audit.py` measured, before any number.
+LIMIT = (
+    "This says what a judge does not read. It does not rank judges: in the small world R with "
+    "held-out ratings did that better. Where there are ratings, ask them first."
+)
 # Fewer prompts than this carry no number.
 FEWEST = 20
 
@@ -77,6 +82,7 @@ class Audit:
         ]
         if n_prompts < FEWEST:
             return [*lines, f"Fewer than {FEWEST} prompts carry no number: add prompts."]
+        lines.append(LIMIT)
         lines.append(
             f"Where an answer is made worse, the score falls in {_percent(self.number)} "
             f"(mean over {(self.edits.kind == WORSE).sum()} kinds of edit; a coin has 50 %). "
@@ -100,7 +106,6 @@ class Audit:
             f"SD of the score among answers to one prompt: {self.spread['within']:.3g}; "
             f"of the prompts' means: {self.spread['between']:.3g}."
         )
-        lines.append("Whether this number foretells what training gains is not shown.")
         return lines
 
 

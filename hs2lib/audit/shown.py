@@ -70,7 +70,7 @@ def foretells() -> str:
 
 
 def verdict(audited: Audit) -> list[str]:
-    """Four lines: what, how large, what a policy could learn, what comes next."""
+    """Five lines: what, by edit, what it is not, what a policy could learn, what would change it."""
     words = audited.in_words()
     if len(audited.answered) < FEWEST:
         return [f"**What.** {words[1]}"]
@@ -79,8 +79,9 @@ def verdict(audited: Audit) -> list[str]:
     ].edit.tolist()
     learns = ", ".join(liked) or "none of these edits is shown to raise the score"
     return [
-        f"**What.** {words[1]}",
-        f"**By edit.** {words[2]}",
+        f"**What.** {words[2]}",
+        f"**By edit.** {words[3]}",
+        f"**What it is not.** {words[1]}",
         f"**What a policy could learn from it.** {learns}.",
         "**What would change it.** Ratings of this policy's own answers; the form of "
         "[04](04_data_collection.ipynb) collects them.",

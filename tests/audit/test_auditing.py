@@ -188,7 +188,8 @@ def test_the_command_writes_a_page_and_goes_on_where_it_stopped(
     assert main(command) == 0
     printed = capsys.readouterr().out
     page = (out / "audit.md").read_text()
-    assert "24 prompts, 2 answers each" in printed and printed.splitlines()[1] in page
+    assert "24 prompts, 2 answers each" in printed and printed.splitlines()[2] in page
+    assert printed.splitlines()[1] == auditing.LIMIT  # before any number
     answers = pd.read_csv(out / "answers.csv")
     assert list(answers) == ["prompt", "answer", "score"] and len(answers) == 48
     edited = pd.read_csv(out / "edits.csv")
@@ -298,7 +299,7 @@ def test_the_figure_and_the_table_show_each_edit_beside_length(policy, file):
     worse = pd.Series(100.0, index=audited.edits.edit)
     assert "makes 100 % of the answers worse" in shown.truth_in_words(audited, worse)
     few = replace(audited, answered=audited.answered[:3], scores=audited.scores[:3])
-    assert len(shown.verdict(few)) == 1 and len(shown.verdict(audited)) == 4
+    assert len(shown.verdict(few)) == 1 and len(shown.verdict(audited)) == 5
 
 
 def test_what_is_published_of_audits_stands_with_its_seeds(tmp_path, monkeypatch):
