@@ -70,7 +70,7 @@ def foretells() -> str:
 
 
 def verdict(audited: Audit) -> list[str]:
-    """Five lines: what, by edit, what it is not, what a policy could learn, what would change it."""
+    """Five lines: what, by edit, what it is not, what a policy could learn, what changes it."""
     words = audited.in_words()
     if len(audited.answered) < FEWEST:
         return [f"**What.** {words[1]}"]
