@@ -53,7 +53,7 @@ class Audit:
     scores: of the answers [prompts, n]; nan where the model refuses one.
     edited: of each prompt the first answer as it is, then after each edit, as `edited_groups` has
         them. edited_scores: of these [answers].
-    edits: a row for each edit: edit, kind, answers, "falls (%)" with its interval, "rises (%)",
+    edits: a row for each edit: edit, kind, answers, "falls (%)" with its interval,
         "falls by length (%)", drop in SDs. A tie counts as half a fall and half a rise.
     number: the share of worsening edits, %, in which the score falls: the mean over kinds of edit,
         with its interval by prompt.
@@ -75,24 +75,31 @@ class Audit:
     spread: dict[str, float]
 
     def in_words(self) -> list[str]:
-        """The audit in sentences, the number first."""
+        """The audit in sentences, what it cannot say first."""
         n_prompts, n_answers = self.scores.shape
         lines = [
             f"{n_prompts:,} prompts, {n_answers} answers each, by {self.policy}; judge {self.judge}"
         ]
         if n_prompts < FEWEST:
             return [*lines, f"Fewer than {FEWEST} prompts carry no number: add prompts."]
+        worse = self.edits[self.edits.kind == WORSE] if len(self.edits) else self.edits
+        if worse.empty:
+            return [*lines, "No rule makes one of these answers worse: nothing is measured."]
         lines.append(LIMIT)
         lines.append(
             f"Where an answer is made worse, the score falls in {_percent(self.number)} "
-            f"(mean over {(self.edits.kind == WORSE).sum()} kinds of edit; a coin has 50 %). "
+            f"(mean over {len(worse)} kinds of edit; a coin has 50 %). "
             f"By length alone it falls in {_percent(self.by_length)}."
         )
-        worse = self.edits[self.edits.kind == WORSE]
-        unread = worse[worse["95 % low"] <= 50].edit.tolist()
-        lines.append(
-            f"Not shown to be read: {', '.join(unread)}." if unread else "Each kind is read."
-        )
+        is_read = worse["95 % low"] > 50
+        beyond = is_read & (worse["95 % low"] > worse["falls by length (%)"])
+        kinds = {
+            "Read beyond length": worse[beyond],
+            "Read no more than length would": worse[is_read & ~beyond],
+            "Not shown to be read": worse[~is_read],
+        }
+        parts = [f"{name}: {', '.join(rows.edit)}." for name, rows in kinds.items() if len(rows)]
+        lines.append(" ".join(parts))
         liked = self.edits[(self.edits.kind == NO_BETTER) & (self.edits["95 % high"] < 50)]
         if len(liked):
             lines.append(

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 
 from hs2lib import paths
-from hs2lib.audit.auditing import FEWEST, NO_BETTER, WORSE, Audit
+from hs2lib.audit.auditing import NO_BETTER, WORSE, Audit
 from hs2lib.report.answers import Answer
 from hs2lib.report.report import interval
 
@@ -64,15 +64,15 @@ def foretells() -> str:
     if not file.is_file():
         return "Nothing is published yet (`make bench NAME=audit`)."
     record = json.loads(file.read_text())
-    seeds = len(record["seeds"])
+    seeds = ", ".join(map(str, record["seeds"]))
     judges = len({row["judge"] for row in record["judges"]})
-    return f"Published, {judges} judges, {seeds} seeds, generated data: {record['figure']}."
+    return f"Published, {judges} judges, seeds {seeds}, generated data: {record['figure']}."
 
 
 def verdict(audited: Audit) -> list[str]:
     """Five lines: what, by edit, what it is not, what a policy could learn, what changes it."""
     words = audited.in_words()
-    if len(audited.answered) < FEWEST:
+    if len(words) < 3:  # too few prompts, or no answer that a rule makes worse
         return [f"**What.** {words[1]}"]
     liked = audited.edits[
         (audited.edits.kind == NO_BETTER) & (audited.edits["95 % high"] < 50)

@@ -271,9 +271,9 @@ def trade_sentences(traded: pd.DataFrame, base: str) -> list[str]:
     n_losses = int((judged["95 % high"] < 0).sum())
     by_chance = 0.05 * len(judged)
     lines = [
-        f"**Benchmarks**: of {len(judged)} differences from {base} in grades and win rates, "
-        f"{n_gains} are clear gains and {n_losses} clear losses (the interval leaves out 0); "
-        f"by chance alone about {by_chance:.0f} would be clear."
+        f"**Benchmarks**: {len(judged)} differences from {base} in grades and win rates. "
+        f"Clear gains (the interval leaves out 0): {n_gains}. Clear losses: {n_losses}. "
+        f"By chance alone about {by_chance:.0f} would be clear."
     ]
     for row in clear.to_dict("records"):
         interval = f"{row['95 % low']:.3g} to {row['95 % high']:.3g}"

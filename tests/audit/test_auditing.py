@@ -79,6 +79,8 @@ def test_a_judge_of_length_is_seen_through(policy, file):
     assert abs(r[auditing.LIKELIHOOD]) < 1
     words = "\n".join(audited.in_words())
     assert "It raises the score and makes no answer better: a sentence said twice" in words
+    assert "Read no more than length would: a sentence left out, cut in half." in words
+    assert "Read beyond length" not in words
     by_hand = np.array([[len(one.text) for one in group.responses] for group in audited.answered])
     np.testing.assert_array_equal(audited.scores, by_hand)
     assert audited.spread["between"] == pytest.approx(by_hand.mean(axis=1).std())
@@ -98,7 +100,9 @@ def test_a_judge_that_knows_the_truth_reads_what_is_worse_and_likes_no_padding(
     assert falls(audited, edits.SWAPPED) > 90
     assert falls(audited, "a sentence said twice") > 75
     assert audited.number.estimate > audited.by_length.estimate + 5
-    assert "makes no answer better" not in "\n".join(audited.in_words())
+    words = "\n".join(audited.in_words())
+    assert "makes no answer better" not in words
+    assert f"Read beyond length: {edits.SWAPPED}." in words
     by_truth = auditing.truly_worse(
         audited, lambda group: np.array([truth(group, one.text) for one in group.responses])
     )
@@ -138,6 +142,14 @@ def test_the_same_number_by_hand():
     assert table.loc["sentences reversed", "kind"] == auditing.NO_BETTER
     nothing = auditing.audit_number(frame.iloc[:0], "falls", n_boot=100, seed=0)
     assert np.isnan(nothing.estimate)
+
+
+def test_where_no_rule_makes_an_answer_worse_nothing_is_measured(policy, file):
+    audited = audit(ruled(lambda group, text: len(text)), policy, file, **OPTIONS)
+    for table in (audited.edits[audited.edits.kind == auditing.NO_BETTER], pd.DataFrame()):
+        unread = replace(audited, edits=table)
+        assert "nothing is measured" in unread.in_words()[-1]
+        assert len(shown.verdict(unread)) == 1
 
 
 def test_swapped_answers_are_judged_by_the_sum_of_both():
@@ -309,4 +321,4 @@ def test_what_is_published_of_audits_stands_with_its_seeds(tmp_path, monkeypatch
     file = tmp_path / shown.RESULT
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(record | {"figure": "Spearman .5"}))
-    assert shown.foretells() == "Published, 2 judges, 2 seeds, generated data: Spearman .5."
+    assert shown.foretells() == "Published, 2 judges, seeds 0, 1, generated data: Spearman .5."

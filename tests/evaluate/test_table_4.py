@@ -169,13 +169,14 @@ def test_only_differences_that_leave_out_0_are_named_one_by_one():
         benchmark="MT-Bench", measure="characters"
     )
     count, up, down = table_4.trade_sentences(traded, "SFT")
-    assert "of 0 differences from SFT in grades and win rates, 0 are clear gains" in count
-    graded = pd.concat([traded, traded.assign(measure="win rate")])
-    count, *_ = table_4.trade_sentences(graded, "SFT")
     assert (
-        "of 3 differences from SFT in grades and win rates, 1 are clear gains and 1 clear losses"
+        "0 differences from SFT in grades and win rates. Clear gains (the interval leaves out 0): 0"
         in count
     )
+    graded = pd.concat([traded, traded.assign(measure="win rate")])
+    count, *_ = table_4.trade_sentences(graded, "SFT")
+    assert "3 differences from SFT in grades and win rates" in count
+    assert "leaves out 0): 1. Clear losses: 1." in count
     assert up == "PPO +2 (1 to 3) in characters, MT-Bench." and down.startswith(
         "SteerLM -2 (-3 to -1)"
     )
