@@ -17,7 +17,7 @@ The predictors are
     audit                  the audit's number;
     R with held-out ratings    of the judge's score, on rated answers that it did not learn;
     pairs right            of those rated answers, two to a prompt;
-    away from length       minus R of the score with length, within prompts of the policy.
+    minus R with length    minus R of the score with length, within prompts of the policy.
 
 Judges and samples are kept by seed, so a run that was stopped goes on. A seed takes about half an
 hour of one core, most of it training. PPO is not run: 36 policies would take days.
@@ -56,7 +56,7 @@ LONGEST = 160  # tokens of an answer
 WEIGHTS = np.array(head_weights("goodness", ATTRIBUTES))  # [A]
 N_BOOT = 2000
 GAIN = "gain of best of 8"
-PREDICTORS = ("audit", "R with held-out ratings", "pairs right", "away from length")
+PREDICTORS = ("audit", "R with held-out ratings", "pairs right", "minus R with length")
 
 Change = Callable[[Sequence[Group]], list[Group]]
 
@@ -183,7 +183,7 @@ def rows_of(world: World, judges: Sequence[str]) -> list[dict]:
         row |= {f"SD {name}": value for name, value in audited.spread.items()}
         r = audited.leaning.set_index("with").R
         row |= {
-            "away from length": -float(r[LENGTH]),
+            "minus R with length": -float(r[LENGTH]),
             GAIN: gain(scores.reshape(truth.shape), truth),
         }
         row |= {

@@ -48,7 +48,7 @@ def test_judges_learn_from_less_and_from_what_is_dealt_out(groups):
 def judged(audit, r, gains):
     table = pd.DataFrame({"audit": audit, "R with held-out ratings": r, bench.GAIN: gains})
     table["pairs right"] = 50.0
-    table["away from length"] = -table.audit
+    table["minus R with length"] = -table.audit
     table["judge"] = [f"judge {number}" for number in range(len(table))]
     table["seed"] = 0
     return table
@@ -74,7 +74,7 @@ def test_the_first_line_says_whether_the_audit_is_better():
     useful = judged(gains, rng.permutation(12), gains)
     rows = bench.with_intervals(useful, n_boot=200)
     assert rows[0]["Spearman"] == pytest.approx(1)
-    assert "better than R with held-out ratings, away from length" in bench.in_words(rows)
+    assert "better than R with held-out ratings, minus R with length" in bench.in_words(rows)
     alike = judged(gains, gains, gains)
     words = bench.in_words(bench.with_intervals(alike, n_boot=200))
     assert "no better shown than R with held-out ratings" in words

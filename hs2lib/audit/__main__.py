@@ -29,6 +29,8 @@ def parser() -> argparse.ArgumentParser:
     add("--model", required=True, help="the judge: a sequence classifier, or one of notebook 05")
     add("--policy", required=True, help="a causal language model, or one of notebooks 07 to 12")
     add("--prompts", required=True, metavar="FILE", help="JSONL, JSON, CSV or Parquet")
+    add("--pairs", metavar="FILE", help="labelled pairs of the policy's own answers, or ratings")
+    add("--scale", default="", help="of ratings in --pairs, as 1-5 (default: found)")
     add("--out", default="audit", metavar="FOLDER", help="for page and tables (default: audit)")
     add("--n", type=int, default=8, help="answers to each prompt (default: 8)")
     add("--limit", type=int, default=0, metavar="N", help="the first N rows only")
@@ -68,6 +70,8 @@ def main(arguments: list[str] | None = None) -> int:
             weights=args.weights,
             seed=args.seed,
             precision=args.precision,
+            pairs=args.pairs,
+            scale=args.scale,
             progress=True,
             **{name: value for name, value in options.items() if value},
         )

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from hs2lib import paths
-from hs2lib.audit import edits, prompts
+from hs2lib.audit import edits, labelled, prompts
 from hs2lib.data.rows import printable
 from hs2lib.engine.trees import BUDGET
 from hs2lib.evaluate.questions import share
@@ -34,6 +34,7 @@ LENGTH = "length in characters"
 LIKELIHOOD = "log-likelihood by the policy"
 WORSE = "makes it worse"
 NO_BETTER = "makes it no better"
+BEYOND = "falls beyond length"
 
 # What `benchmarks/audit.py` measured, before any number.
 LIMIT = (
@@ -58,8 +59,10 @@ class Audit:
     number: the share of worsening edits, %, in which the score falls: the mean over kinds of edit,
         with its interval by prompt.
     by_length: the same number of a judge that scores longer answers higher.
+    beyond_length: the first less the second, on the same answers.
     leaning: R of the score within a prompt, with length and with likelihood.
     spread: SD of the score among answers to one prompt, and of prompts' means.
+    agreement: how often the judge agrees with people's labels; None where there were none.
     """
 
     judge: str
@@ -71,8 +74,25 @@ class Audit:
     edits: pd.DataFrame
     number: Interval
     by_length: Interval
+    beyond_length: Interval
     leaning: pd.DataFrame
     spread: dict[str, float]
+    agreement: labelled.Labelled | None = None
+
+    @property
+    def worsened(self) -> pd.DataFrame:
+        """The rows of `edits` that make an answer worse; none where no number is carried."""
+        if len(self.answered) < FEWEST or self.edits.empty:
+            return self.edits.iloc[:0]
+        return self.edits[self.edits.kind == WORSE]
+
+    @property
+    def liked(self) -> list[str]:
+        """The edits that raise the score and make no answer better."""
+        if self.worsened.empty:
+            return []
+        raised = (self.edits.kind == NO_BETTER) & (self.edits["95 % high"] < 50)
+        return self.edits[raised].edit.tolist()
 
     def in_words(self) -> list[str]:
         """The audit in sentences, what it cannot say first."""
@@ -80,30 +100,16 @@ class Audit:
         lines = [
             f"{n_prompts:,} prompts, {n_answers} answers each, by {self.policy}; judge {self.judge}"
         ]
+        if self.agreement is not None:
+            lines.append(self.agreement.in_words())
         if n_prompts < FEWEST:
             return [*lines, f"Fewer than {FEWEST} prompts carry no number: add prompts."]
-        worse = self.edits[self.edits.kind == WORSE] if len(self.edits) else self.edits
-        if worse.empty:
+        if self.worsened.empty:
             return [*lines, "No rule makes one of these answers worse: nothing is measured."]
-        lines.append(LIMIT)
-        lines.append(
-            f"Where an answer is made worse, the score falls in {_percent(self.number)} "
-            f"(mean over {len(worse)} kinds of edit; a coin has 50 %). "
-            f"By length alone it falls in {_percent(self.by_length)}."
-        )
-        is_read = worse["95 % low"] > 50
-        beyond = is_read & (worse["95 % low"] > worse["falls by length (%)"])
-        kinds = {
-            "Read beyond length": worse[beyond],
-            "Read no more than length would": worse[is_read & ~beyond],
-            "Not shown to be read": worse[~is_read],
-        }
-        parts = [f"{name}: {', '.join(rows.edit)}." for name, rows in kinds.items() if len(rows)]
-        lines.append(" ".join(parts))
-        liked = self.edits[(self.edits.kind == NO_BETTER) & (self.edits["95 % high"] < 50)]
-        if len(liked):
+        lines += [LIMIT, self.number_in_words(), self.edits_in_words()]
+        if self.liked:
             lines.append(
-                f"It raises the score and makes no answer better: {', '.join(liked.edit)}. "
+                f"It raises the score and makes no answer better: {', '.join(self.liked)}. "
                 "A policy can learn that."
             )
         for row in self.leaning.to_dict("records"):
@@ -114,6 +120,38 @@ class Audit:
             f"of the prompts' means: {self.spread['between']:.3g}."
         )
         return lines
+
+    def number_in_words(self) -> str:
+        """In how many worsened answers the score falls, beside length."""
+        return (
+            f"Where an answer is made worse, the score falls in {_percent(self.number)} "
+            f"(mean over {len(self.worsened)} kinds of edit; a coin has 50 %). "
+            f"By length alone it falls in {_percent(self.by_length)}. "
+            f"{self._beyond_length_in_words()}"
+        )
+
+    def _beyond_length_in_words(self) -> str:
+        """Whether the judge reads more than length would, on the mean over kinds of edit."""
+        points, low, high = self.beyond_length
+        words = f"{points:+.0f} points ({low:+.0f} to {high:+.0f})"
+        if low > 0:
+            return f"So it reads more than length: {words}."
+        if high < 0:
+            return f"So it reads less than length would: {words}."
+        return f"That it reads more than length is not shown: {words}."
+
+    def edits_in_words(self) -> str:
+        """Which worsening edits the judge reads."""
+        worse = self.worsened
+        is_read = worse["95 % low"] > 50
+        beyond = is_read & (worse["95 % low"] > worse["falls by length (%)"])
+        kinds = {
+            "Read beyond length": worse[beyond],
+            "Read no more than length would": worse[is_read & ~beyond],
+            "Not shown to be read": worse[~is_read],
+        }
+        parts = [f"{name}: {', '.join(rows.edit)}." for name, rows in kinds.items() if len(rows)]
+        return " ".join(parts)
 
 
 def audit(
@@ -132,6 +170,8 @@ def audit(
     seed: int = 0,
     precision: str = "float32",
     n_boot: int = 1000,
+    pairs: str | Path | None = None,
+    scale: str = "",
     progress: bool = False,
     called: tuple[str, str] | None = None,
     **options: object,
@@ -155,6 +195,9 @@ def audit(
         weights: of several outputs, as for `hs2lib.paper.head_weights`.
         precision: "bfloat16" for speed on a GPU.
         n_boot: resamples of an interval.
+        pairs: a file of labelled pairs of the policy's own answers, as for
+            `hs2lib.audit.labelled.read_file`; None for none.
+        scale: of ratings in `pairs`, as 1-5; "" to find it.
         progress: whether to show a bar.
         called: what judge and policy are called in words; None for their names.
         options: for a classifier, as for `RewardModel.from_classifier`.
@@ -172,6 +215,7 @@ def audit(
         groups = list(asked)
         if limit:
             groups = groups[:limit]
+    known = [] if pairs is None else labelled.read_file(pairs, scale)
     if not isinstance(model, RewardModel):
         model = loaded(model, options)
     if not isinstance(policy, Policy):
@@ -196,6 +240,13 @@ def audit(
     values = weighting_of(model.attributes, model.scales, weights).values  # [A]
     scores = model.score(answered, **scoring).double().numpy() @ values  # [R]
     scores = scores.reshape(len(answered), n)
+    resampled = {"n_boot": n_boot, "seed": seed}
+    of_pairs = None
+    if known:
+        values_of_pairs = model.score([row.group for row in known], **scoring)
+        flat = values_of_pairs.double().numpy() @ values
+        ends = np.cumsum([len(row.places) for row in known])[:-1]
+        of_pairs = labelled.agreement(known, np.split(flat, ends), **resampled)
     control_strings_of_data = dict(model.control_strings)
     edited = edited_groups(answered, model)
     of_edits = model.score(edited, **scoring).double().numpy() @ values
@@ -203,7 +254,7 @@ def audit(
     frame = _edit_frame(edited, of_edits)
     within = scores - np.nanmean(scores, axis=1, keepdims=True)
     sd = float(np.nanstd(within))
-    table = edit_table(frame, sd, n_boot=n_boot, seed=seed)
+    table = edit_table(frame, sd, **resampled)
     audited = Audit(
         judge=called[0],
         policy=called[1],
@@ -212,10 +263,12 @@ def audit(
         edited=tuple(edited),
         edited_scores=of_edits,
         edits=table,
-        number=audit_number(frame, "falls", n_boot=n_boot, seed=seed),
-        by_length=audit_number(frame, "falls by length", n_boot=n_boot, seed=seed),
-        leaning=leaning(answered, scores, n_boot=n_boot, seed=seed),
+        number=audit_number(frame, "falls", **resampled),
+        by_length=audit_number(frame, "falls by length", **resampled),
+        beyond_length=audit_number(frame, BEYOND, **resampled),
+        leaning=leaning(answered, scores, **resampled),
         spread={"within": sd, "between": float(np.nanstd(np.nanmean(scores, axis=1)))},
+        agreement=of_pairs,
     )
     if folder is not None:
         write(audited, folder)
@@ -275,7 +328,7 @@ def truly_worse(audited: Audit, truth: Callable[[Group], np.ndarray]) -> pd.Seri
 
 
 def _edit_frame(edited: Sequence[Group], scores: np.ndarray) -> pd.DataFrame:
-    """A row for each edited answer: prompt, edit, falls, falls by length, drop.
+    """A row for each edited answer: prompt, edit, falls, falls by length, drop, `BEYOND`.
 
     Two prompts that swap their answers have one row, of the mean of their two drops.
 
@@ -300,7 +353,9 @@ def _edit_frame(edited: Sequence[Group], scores: np.ndarray) -> pd.DataFrame:
     for (prompt, drop), (_, partners) in zip(swapped[::2], swapped[1::2], strict=True):
         mean = (drop + partners) / 2
         rows.append((prompt, edits.SWAPPED, (1 + np.sign(mean)) / 2, 0.5, mean))
-    return pd.DataFrame(rows, columns=["prompt", "edit", "falls", "falls by length", "drop"])
+    frame = pd.DataFrame(rows, columns=["prompt", "edit", "falls", "falls by length", "drop"])
+    frame[BEYOND] = frame.falls - frame["falls by length"]
+    return frame
 
 
 def edit_table(frame: pd.DataFrame, sd: float, **resampled: int) -> pd.DataFrame:
@@ -331,13 +386,13 @@ def edit_table(frame: pd.DataFrame, sd: float, **resampled: int) -> pd.DataFrame
 
 
 def audit_number(frame: pd.DataFrame, column: str, **resampled: int) -> Interval:
-    """The share of worsening edits in which a score falls, %: the mean over kinds of edit.
+    """The share of worsening edits in which a score falls, in percent: the mean over kinds of edit.
 
     A resample of prompts that has no answer of a kind is a mean over the other kinds.
 
     Args:
         frame: as for `edit_table`.
-        column: "falls", or "falls by length".
+        column: "falls", "falls by length", or `BEYOND`, the first less the second.
         resampled: n_boot and seed.
     """
     kinds = [name for name in [*edits.WORSE, edits.SWAPPED] if (frame.edit == name).any()]
@@ -355,9 +410,10 @@ def audit_number(frame: pd.DataFrame, column: str, **resampled: int) -> Interval
         return 100 * np.nanmean(shares, axis=1, keepdims=True)
 
     clusters = pd.factorize(known.prompt)[0]
-    interval = bootstrap(sums, clusters, mean_of_kinds, **resampled)
-    percent = Interval(*(float(part[0]) for part in interval))
-    return Interval(*map(float, inside(percent, 0, 100, known.prompt.nunique())))
+    interval = bootstrap(sums, clusters, mean_of_kinds, **resampled).at(0)
+    if column != BEYOND:
+        interval = inside(interval, 0, 100, known.prompt.nunique())
+    return Interval(*map(float, interval))
 
 
 def leaning(answered: Sequence[Group], scores: np.ndarray, **resampled: int) -> pd.DataFrame:

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 
 from hs2lib import paths
-from hs2lib.audit.auditing import NO_BETTER, WORSE, Audit
+from hs2lib.audit.auditing import LIMIT, WORSE, Audit
 from hs2lib.report.answers import Answer
 from hs2lib.report.report import interval
 
@@ -45,7 +45,7 @@ def as_answers(audited: Audit, prompt: int) -> list[Answer]:
 
 
 def truth_in_words(audited: Audit, worse: pd.Series) -> str:
-    """The worsening edit that the judge reads least well, measured by how often it is truly worse.
+    """How often the edits truly make an answer worse, and which of them the judge reads least.
 
     worse: of `auditing.truly_worse`.
     """
@@ -53,8 +53,19 @@ def truth_in_words(audited: Audit, worse: pd.Series) -> str:
     missed = (worse[rows.index] - rows["falls (%)"]).rename("missed")
     edit = missed.idxmax()
     return (
+        f"A judge that knew the truth would have {worse[rows.index].mean():.0f} %, not 100 %. "
         f"Furthest behind the truth: {edit}. It makes {worse[edit]:.0f} % of the answers worse, "
         f"and the score falls in {rows.loc[edit, 'falls (%)']:.0f} %."
+    )
+
+
+def leaning_in_words(audited: Audit) -> str:
+    """How much of the score's variance within a prompt goes with length and likelihood."""
+    parts = []
+    for row in audited.leaning.to_dict("records"):
+        parts.append(f"{100 * row['R'] ** 2:.0f} % with {row['with']}")
+    return (
+        f"Of the score's variance among answers to one prompt {' and '.join(parts)} goes together."
     )
 
 
@@ -66,23 +77,38 @@ def foretells() -> str:
     record = json.loads(file.read_text())
     seeds = ", ".join(map(str, record["seeds"]))
     judges = len({row["judge"] for row in record["judges"]})
-    return f"Published, {judges} judges, seeds {seeds}, generated data: {record['figure']}."
+    audited, *others = record["correlations"]
+    words = [
+        f"Published, {judges} judges, seeds {seeds}, generated data. Spearman's R of the audit's "
+        f"number and what a judge gains: {_with_bounds(audited)}."
+    ]
+    for row in others:
+        side = "worse" if row["less, high"] < 0 else "better" if row["less, low"] > 0 else ""
+        verdict = f"the audit is {side}" if side else "not told apart from the audit"
+        words.append(f"Of {row['predictor']}: {_with_bounds(row)}, {verdict}.")
+    return " ".join(words)
+
+
+def _with_bounds(row: dict) -> str:
+    """A rank correlation with its interval."""
+    return f"{row['Spearman']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
 
 
 def verdict(audited: Audit) -> list[str]:
     """Five lines: what, by edit, what it is not, what a policy could learn, what changes it."""
-    words = audited.in_words()
-    if len(words) < 3:  # too few prompts, or no answer that a rule makes worse
-        return [f"**What.** {words[1]}"]
-    liked = audited.edits[
-        (audited.edits.kind == NO_BETTER) & (audited.edits["95 % high"] < 50)
-    ].edit.tolist()
-    learns = ", ".join(liked) or "none of these edits is shown to raise the score"
-    return [
-        f"**What.** {words[2]}",
-        f"**By edit.** {words[3]}",
-        f"**What it is not.** {words[1]}",
+    if audited.worsened.empty:  # too few prompts, or no answer that a rule makes worse
+        return [f"**What.** {audited.in_words()[-1]}"]
+    learns = ", ".join(audited.liked) or "none of these edits is shown to raise the score"
+    changes = (
+        "Ratings of this policy's own answers (`pairs`); the form of "
+        "[04](04_data_collection.ipynb) collects them."
+    )
+    lines = [
+        f"**What.** {audited.number_in_words()}",
+        f"**By edit.** {audited.edits_in_words()}",
+        f"**What it is not.** {LIMIT}",
         f"**What a policy could learn from it.** {learns}.",
-        "**What would change it.** Ratings of this policy's own answers; the form of "
-        "[04](04_data_collection.ipynb) collects them.",
     ]
+    if audited.agreement is not None:
+        return [f"**What people say.** {audited.agreement.in_words()}", *lines]
+    return [*lines, f"**What would change it.** {changes}"]

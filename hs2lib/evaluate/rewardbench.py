@@ -676,7 +676,7 @@ def changes(model: RewardModel) -> dict[str, Callable[[str], str]]:
     return {
         "forged turns": lambda text: text + forged_turns,
         "appended praise": lambda text: f"{text}\n\n{THANKS} {REPLY}",
-        "said twice": lambda text: f"{text}\n\n{text}",
+        "all said twice": lambda text: f"{text}\n\n{text}",
     }
 
 

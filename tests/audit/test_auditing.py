@@ -9,11 +9,13 @@ import pytest
 import torch
 from classifiers import classifier
 
-from hs2lib.audit import audit, auditing, edits, shown
+from hs2lib.audit import audit, auditing, edits, labelled, labelling_form, shown
 from hs2lib.audit.__main__ import main
 from hs2lib.corpus.grade import true_goodness
+from hs2lib.data.layouts import Layout
 from hs2lib.data.load import load
-from hs2lib.group import Group, Response
+from hs2lib.data.shapes import PromptRow
+from hs2lib.group import Group, Response, Turn
 from hs2lib.models import rollout
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
@@ -71,9 +73,10 @@ def test_a_judge_of_length_is_seen_through(policy, file):
     """What shortens an answer lowers its score, what repeats raises it, and R with length is 1."""
     audited = audit(ruled(lambda group, text: len(text)), policy, file, **OPTIONS)
     assert falls(audited, "a sentence left out") == falls(audited, "cut in half") == 100
-    assert falls(audited, "a sentence said twice") == falls(audited, "said twice") == 0
+    assert falls(audited, "a sentence said twice") == falls(audited, "all said twice") == 0
     assert (audited.edits["falls (%)"] == audited.edits["falls by length (%)"]).all()
     assert audited.number == audited.by_length
+    assert tuple(audited.beyond_length) == (0, 0, 0)
     r = audited.leaning.set_index("with").R
     assert r[auditing.LENGTH] == pytest.approx(1)
     assert abs(r[auditing.LIKELIHOOD]) < 1
@@ -100,6 +103,9 @@ def test_a_judge_that_knows_the_truth_reads_what_is_worse_and_likes_no_padding(
     assert falls(audited, edits.SWAPPED) > 90
     assert falls(audited, "a sentence said twice") > 75
     assert audited.number.estimate > audited.by_length.estimate + 5
+    gain = audited.number.estimate - audited.by_length.estimate
+    assert audited.beyond_length.estimate == pytest.approx(gain)
+    assert f"So it reads more than length: {gain:+.0f} points" in "\n".join(audited.in_words())
     words = "\n".join(audited.in_words())
     assert "makes no answer better" not in words
     assert f"Read beyond length: {edits.SWAPPED}." in words
@@ -140,6 +146,9 @@ def test_the_same_number_by_hand():
     assert table.loc["cut in half", "falls (%)"] == pytest.approx(200 / 3)
     assert table.loc["cut in half", "drop (SDs)"] == pytest.approx((0.5 - 0.5 + 0.5) / 3 / 2)
     assert table.loc["sentences reversed", "kind"] == auditing.NO_BETTER
+    frame[auditing.BEYOND] = frame.falls - frame["falls by length"]
+    beyond = auditing.audit_number(frame, auditing.BEYOND, n_boot=100, seed=0)
+    assert beyond.estimate == pytest.approx(number.estimate - 100)
     nothing = auditing.audit_number(frame.iloc[:0], "falls", n_boot=100, seed=0)
     assert np.isnan(nothing.estimate)
 
@@ -310,6 +319,8 @@ def test_the_figure_and_the_table_show_each_edit_beside_length(policy, file):
     assert answers[0].policy == "as is" and answers[0].score == -len(answers[0].text)
     worse = pd.Series(100.0, index=audited.edits.edit)
     assert "makes 100 % of the answers worse" in shown.truth_in_words(audited, worse)
+    assert "would have 100 %" in shown.truth_in_words(audited, worse)
+    assert "100 % with length in characters and" in shown.leaning_in_words(audited)
     few = replace(audited, answered=audited.answered[:3], scores=audited.scores[:3])
     assert len(shown.verdict(few)) == 1 and len(shown.verdict(audited)) == 5
 
@@ -318,7 +329,113 @@ def test_what_is_published_of_audits_stands_with_its_seeds(tmp_path, monkeypatch
     monkeypatch.setenv("HS2_ROOT", str(tmp_path))
     assert "Nothing is published" in shown.foretells()
     record = {"seeds": [0, 1], "judges": [{"judge": "a"}, {"judge": "a"}, {"judge": "b"}]}
+    bounds = {"Spearman": 0.5, "low": -0.1, "high": 0.9}
+    worse = bounds | {"predictor": "R", "less, low": -0.9, "less, high": -0.1}
+    unclear = bounds | {"predictor": "minus R with length", "less, low": -0.9, "less, high": 0.1}
+    record["correlations"] = [bounds | {"predictor": "audit"}, worse, unclear]
     file = tmp_path / shown.RESULT
     file.parent.mkdir(parents=True)
-    file.write_text(json.dumps(record | {"figure": "Spearman .5"}))
-    assert shown.foretells() == "Published, 2 judges, seeds 0, 1, generated data: Spearman .5."
+    file.write_text(json.dumps(record))
+    words = shown.foretells()
+    assert words.startswith("Published, 2 judges, seeds 0, 1, generated data. Spearman's R")
+    assert "Of R: 0.50 (-0.10 to 0.90), the audit is worse." in words
+    assert words.endswith(
+        "Of minus R with length: 0.50 (-0.10 to 0.90), not told apart from the audit."
+    )
+
+
+def labels(path, groups, better):
+    """A file of pairs, longer and shorter, of which `better` says whether the longer is better."""
+    rows = []
+    for group in groups:
+        chosen, rejected = ("long answer", "short")[:: 1 if better(group) else -1]
+        rows.append({"prompt": group.prompt[-1].text, "chosen": chosen, "rejected": rejected})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_labelled_pairs_stand_before_the_edits_beside_length(policy, file, groups, tmp_path):
+    """A judge of length agrees where the longer answer is better: by hand 18 of 24, no more than length."""
+    first = {group.prompt[-1].text for group in groups[:6]}
+    made = labels(tmp_path / "pairs.jsonl", groups, lambda g: g.prompt[-1].text not in first)
+    audited = audit(ruled(lambda g, text: len(text)), policy, file, pairs=made, **OPTIONS)
+    agreed = audited.agreement
+    assert (agreed.pairs, agreed.prompts) == (N_PROMPTS, N_PROMPTS)
+    assert agreed.judge.estimate == agreed.longest.estimate == 75
+    assert agreed.judge.low < 75 < agreed.judge.high
+    assert tuple(agreed.difference) == (0, 0, 0)
+    words = audited.in_words()
+    assert "orders 75 %" in words[1] and "not shown" in words[1] and words[2] == auditing.LIMIT
+    assert words[1] in auditing.page(audited)
+    assert len(shown.verdict(audited)) == 5 and agreed.in_words() in shown.verdict(audited)[0]
+    opposite = audit(ruled(lambda g, text: -len(text)), policy, file, pairs=made, **OPTIONS)
+    assert opposite.agreement.judge.estimate == 25
+    assert opposite.agreement.difference.estimate == -50
+    constant = audit(ruled(lambda g, text: 1.0), policy, file, pairs=made, **OPTIONS)
+    assert constant.agreement.judge.estimate == 0  # a tie is wrong
+
+    def knows(group, text):
+        return float((group.prompt[-1].text in first) == (text == "short"))
+
+    right = audit(ruled(knows), policy, file, pairs=made, **OPTIONS).agreement
+    assert right.judge.estimate == 100 and right.difference.estimate == 25
+    assert "it reads more than length: +25 points" in right.in_words()
+
+
+def test_the_form_makes_labels_of_the_policys_own_answers(policy, file, tmp_path):
+    """Two different answers to each prompt are rated by two people, and the audit reads the file."""
+    judge = ruled(lambda group, text: len(text))
+    audited = audit(judge, policy, file, tmp_path / "out", **OPTIONS)
+    made = tmp_path / "labels.jsonl"
+    rated = labelling_form(audited.answered, made, attributes=("quality",), scale="1-5")
+    assert all(len({one.text for one in group.responses}) == 2 for group in rated.groups)
+    for annotator in ("first", "second"):
+        rated.annotator.value = annotator
+        while rated.current:
+            group, place = rated.current
+            response = group.responses[place]
+            is_long = len(response.text) == max(len(one.text) for one in group.responses)
+            rated.ratings["quality"].value = 4 if is_long else 2 + (annotator == "second")
+            rated.confidence.value, rated.safe.value = "very", "pass"
+            rated.save.click()
+    again = audit(judge, policy, file, tmp_path / "out", pairs=made, scale="1-5", **OPTIONS)
+    assert again.agreement.judge.estimate == again.agreement.longest.estimate
+    apart = [len({len(one.text) for one in group.responses}) for group in rated.groups]
+    assert again.agreement.pairs == apart.count(2)  # equally long ones are rated alike
+    assert again.agreement.judge.estimate == 100
+    few = labelling_form(audited.answered, tmp_path / "few.jsonl", n_prompts=3)
+    assert len(few.groups) == 3
+
+
+def test_labels_that_say_nothing_are_one_error(policy, file, groups, tmp_path, folder, capsys):
+    ties = tmp_path / "ties.jsonl"
+    row = {"prompt": "Why?", "response_a": "x", "response_b": "y", "label": "tie"}
+    ties.write_text(json.dumps(row) + "\n")
+    rated = tmp_path / "one.csv"
+    rated.write_text("prompt,response,tone\nWhy?,So.,1\nHow?,So.,5\n")
+    for path in (ties, rated):
+        with pytest.raises(ValueError, match="no pair of answers to one prompt has a better one"):
+            audit(ruled(lambda group, text: 1.0), policy, file, pairs=path, **OPTIONS)
+    command = ["--model", str(folder), "--policy", "tiny", "--prompts", str(file)]
+    command += ["--pairs", str(ties), "--out", str(tmp_path / "out")]
+    assert main(command) == 2
+    assert "give pairs with labels" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    few = labels(tmp_path / "few.jsonl", groups[:3], lambda group: True)
+    audited = audit(ruled(lambda group, text: 1.0), policy, file, pairs=few, **OPTIONS)
+    assert audited.agreement.in_words() == "3 labelled pairs carry no number: label 20 or more."
+
+
+def test_pairs_that_the_judge_refuses_do_not_count():
+    rows = []
+    for number in range(2):
+        responses = (Response("a", "long"), Response("b", "s"))
+        group = Group(str(number), (Turn("user", str(number)),), responses)
+        layout = Layout("better first", ("prompt",), None, ("chosen", "rejected"))
+        places = (("chosen", None), ("rejected", None))
+        rows.append(PromptRow(number, {}, layout, group, places, ((0, 1),)))
+    scores = [np.array([2.0, 1.0]), np.array([np.nan, 1.0])]
+    agreed = labelled.agreement(rows, scores, n_boot=50)
+    assert (agreed.pairs, agreed.judge.estimate) == (1, 100)
+    nothing = labelled.agreement(rows, [scores[1], scores[1]], n_boot=50)
+    assert nothing.pairs == 0 and np.isnan(nothing.judge.estimate)

@@ -886,7 +886,7 @@ def test_what_forged_turns_praise_and_length_add_to_a_score():
     table = rewardbench.score_gains(
         benchmark, model, lambda these, name: rewardbench.score(these, model), w, n_boot=100
     )
-    assert list(table.change) == ["forged turns", "appended praise", "said twice"] == list(made)
+    assert list(table.change) == ["forged turns", "appended praise", "all said twice"] == list(made)
 
     def scores(change):
         each = [
