@@ -1,6 +1,6 @@
 """Ratings or preferences? Reward models that learn from the same judgements by other losses.
 
-    python benchmarks/losses.py [--seeds 0 1 2 3 4] [--judgements 4800] [--only plain scaled ..]
+    python benchmarks/losses.py [--seeds 0 1 2 3 4] [--judgements 2400 600] [--only plain scaled ..]
     python benchmarks/losses.py --real      # 331 pairs of HelpSteer2 in place of the small world
 
 One judgement is one pair of responses that annotators looked at. A regression learns from their
@@ -17,8 +17,8 @@ fitted by each loss, in five folds of whole prompts, five times; its penalty is 
 loss in folds of the training part. Beside stands the longer answer. Intervals are over prompts.
 
 What is finished is kept by seed, number of judgements and learner, so a run that was stopped goes
-on, and several runs add up: the result has all that is kept. Nine trainings of 4,800 judgements
-take about 25 minutes a seed on one quiet core; the real pairs about half an hour.
+on, and several runs add up: the result has all that is kept. Nine trainings of 2,400 judgements
+take about 17 minutes a seed on one quiet core; the real pairs about half an hour.
 """
 
 import argparse
@@ -49,7 +49,7 @@ from hs2lib.stats.bootstrap import bootstrap
 from hs2lib.train import items, losses, recipes
 
 NOTEBOOK = "05_reward_model_training"
-JUDGEMENTS = [4800]
+JUDGEMENTS = [2400]
 N_EVALUATED = 400  # held-out prompts
 
 # Of the real pairs.

@@ -13,7 +13,6 @@ Its sequel, HelpSteer2-Preference (arXiv 2410.01257), compares losses of pairs, 
 begun from a regression.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from hs2lib import paper, paths
+from hs2lib import paper
 from hs2lib.corpus import grade
 from hs2lib.data.load import Loaded
 from hs2lib.evaluate import rewardbench
@@ -49,8 +48,6 @@ GOOD = "pairs right by goodness, %"
 
 # A rule that reads nothing, beside the learners.
 LONGER = "longer answer"
-
-PUBLISHED = "reports/benchmarks/losses.json"
 
 
 class Learner(NamedTuple):
@@ -671,83 +668,7 @@ def sequel_overall(judged_table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows).set_index("row")
 
 
-# What was published over five seeds
-
-
-def published_file() -> Path:
-    """The file that `benchmarks/losses.py` writes, there or not."""
-    return paths.root() / PUBLISHED
-
-
-def published() -> dict:
-    """What `benchmarks/losses.py` wrote; {} where it is not there."""
-    file = published_file()
-    return json.loads(file.read_text()) if file.is_file() else {}
-
-
-def published_means() -> pd.DataFrame:
-    """The published means over seeds by learner, with Student's t intervals.
-
-    Columns: judgements, learner, measure, value, low, high, seeds. Empty where nothing is
-    published.
-    """
-    columns = ["judgements", "learner", "measure", "value", "low", "high", "seeds"]
-    return pd.DataFrame(published().get("means", []), columns=columns)
-
-
-def published_gains() -> pd.DataFrame:
-    """The published paired differences over seeds, with Student's t intervals.
-
-    Columns: judgements, first, second, asks, measure, difference, low, high, seeds.
-    """
-    names = ["judgements", "first", "second", "asks", "measure", "difference", "low", "high"]
-    gains = pd.DataFrame(published().get("differences", []), columns=[*names, "seeds"])
-    return gains.astype({"difference": float, "low": float, "high": float})
-
-
-def published_in_words(measure: str = RIGHT) -> list[str]:
-    """A sentence for each published comparison of two losses, at the most judgements; [] without.
-
-    measure: one of those that are measured.
-    """
-    gains = published_gains()
-    if not len(gains):
-        return []
-    gains = gains[(gains.judgements == gains.judgements.max()) & (gains.measure == measure)]
-    sentences = []
-    for first, second, _ in COMPARED:
-        sentence = in_words(gains.assign(measure=RIGHT), first, second)
-        if sentence:
-            seeds = gains[(gains["first"] == first) & (gains["second"] == second)].seeds.iloc[0]
-            sentences.append(f"{sentence} Seeds: {seeds}.")
-    return sentences
-
-
-def published_wide() -> pd.DataFrame:
-    """The published means as `wide` shows a run's, at the most judgements. Empty without any."""
-    means = published_means()
-    if not len(means):
-        return pd.DataFrame()
-    means = means[means.judgements == means.judgements.max()]
-    return wide(means.astype({"value": float, "low": float, "high": float}))
-
-
-def published_real() -> pd.DataFrame:
-    """The published accuracies on real pairs: (learner, accuracy, less the longer answer).
-
-    A cell is "value [low, high]". Empty where nothing is published.
-    """
-    of_real = published().get("real", {})
-    less_longer = {}
-    for row in of_real.get("differences", []):
-        if row["second"] == LONGER:
-            numbers = (row["difference"], row["low"], row["high"])
-            less_longer[row["first"]] = "{:+.1f} [{:+.1f}, {:+.1f}]".format(*numbers)
-    rows = []
-    for row in of_real.get("rows", []):
-        text = f"{row['value']:.1f} [{row['low']:.1f}, {row['high']:.1f}]"
-        rows.append((title_of(row["learner"]), text, less_longer.get(row["learner"], "")))
-    return pd.DataFrame(rows, columns=["learner", "pairs right, %", "less the longer answer"])
+# In words
 
 
 def message(table: pd.DataFrame) -> str:

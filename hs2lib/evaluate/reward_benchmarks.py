@@ -44,7 +44,9 @@ MODEL = "model"
 
 LONGEST = "longest answer"
 
-LENGTH_RULES = (LONGEST, "shortest answer")
+SHORTEST = "shortest answer"
+
+LENGTH_RULES = (LONGEST, SHORTEST)
 
 RULES = (*LENGTH_RULES, "random answer")
 
@@ -587,10 +589,12 @@ def miss_in_words(name: str, shown: Miss | None) -> str:
         return f"{name}: no question that may be shown is wrong."
     right, wrong = shown.answers
     longer = "longer" if len(wrong.text) > len(right.text) else "not longer"
+    answer = "concise answer" if name == rm_bench.NAME else "answer"
     return (
-        f"{name}, {shown.part}: {shown.n_wrong:,} of {shown.n:,} questions have a wrong answer "
-        f"above a right one. This is the one in the middle, `{printable(shown.group.id)[:CUT]}`: "
-        f"margin {shown.margin:.2g}; the wrong answer is {longer}."
+        f"{name}: in {shown.n_wrong:,} of {shown.n:,} questions the wrong {answer} scores as high "
+        f"as the right one, or higher. The one in the middle is of {shown.part}, "
+        f"`{printable(shown.group.id)[:CUT]}`: margin {shown.margin:.2g}; the wrong answer is "
+        f"{longer}."
     )
 
 
@@ -623,7 +627,9 @@ def in_words(results: Mapping[str, Result]) -> list[str]:
                 f"{row.part} {row.value:.1f} % ({row.low:.1f} to {row.high:.1f}), "
                 f"the {beside.rule} {row.value - beside.difference:.1f} %"
             )
-        texts.append(f"{name}: {'; '.join(pieces)}.")
+        generated = result.benchmark.generated
+        called = f"{name}'s form, generated" if generated else name
+        texts.append(f"{called}: {'; '.join(pieces)}.")
     return texts
 
 
@@ -633,10 +639,14 @@ def against_rules(results: Mapping[str, Result]) -> str:
     below = rows[rows.verdict == BELOW]
     listed = [f"{row.benchmark} {row.part} ({row.rule})" for row in below.itertuples()]
     above = int((rows.verdict == ABOVE).sum())
+    levels = pd.concat([result.beside[result.beside.level != ""] for result in results.values()])
+    of_levels = levels[(levels.verdict == BELOW) & levels.part.ne("overall")]
+    by_level = [f"{row.part}, {row.level} ({row.rule})" for row in of_levels.itertuples()]
+    also = f" Of RM-Bench's levels: {'; '.join(by_level)}." if by_level else ""
     return (
         "The model is clearly above the better rule of length, and above equal chances, "
         f"in {above} of {len(rows)} parts, paired by prompt. "
-        f"It is clearly below that rule: {'; '.join(listed) or 'nowhere'}."
+        f"It is clearly below that rule: {'; '.join(listed) or 'in no whole part'}.{also}"
     )
 
 
@@ -660,16 +670,19 @@ def _parts(results: Mapping[str, Result]) -> pd.DataFrame:
 
 
 def style_in_words(result: Result) -> str:
-    """Whether the model follows style: easy less hard, beside the longest answer's."""
+    """Whether the model follows style: easy less hard, beside the rules of length."""
     texts = []
-    for who in (MODEL, LONGEST):
+    easy_less_hard = {}
+    for who in (MODEL, LONGEST, SHORTEST):
         table = styles(result, who).to_numpy()
         easy = table[np.tril_indices(3, -1)].mean()
         hard = table[np.triu_indices(3, 1)].mean()
+        easy_less_hard[who] = easy - hard
         texts.append(
             f"the {who} has {easy:.1f} % of the easy ones and {hard:.1f} % of the hard ones"
         )
+    leaning = "richer" if easy_less_hard[MODEL] > 0 else "plainer"
     return (
-        f"RM-Bench's comparisons, all questions here: {'; '.join(texts)}. "
-        "A judge of content alone has the same in both."
+        f"RM-Bench's comparisons, each question alike: {'; '.join(texts)}. A judge of content "
+        f"alone has the same in both. This model leans to the {leaning} answer."
     )

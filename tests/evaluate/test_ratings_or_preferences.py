@@ -1,6 +1,5 @@
 """Ratings or preferences: one set of judgements in two forms, learners in order, measures by hand."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -231,7 +230,7 @@ def test_the_two_to_see_are_a_regression_and_a_loss_of_pairs_where_there_are_suc
     assert learning.two_to_see(["five", learning.LONGER]) is None
 
 
-# The sequel and what was published
+# The sequel
 
 
 def test_the_sequels_rows_are_those_of_its_table_and_say_where_they_were_read():
@@ -248,28 +247,6 @@ def test_the_sequels_rows_are_those_of_its_table_and_say_where_they_were_read():
     ):  # its overall is the mean of its four sections, to the rounding of five numbers
         sections = [table.values[row, column] for column in table.columns[1:]]
         assert table.values[row, "overall"] == pytest.approx(np.mean(sections), abs=0.1), row
-
-
-def test_without_a_published_benchmark_its_tables_are_empty(tmp_path, monkeypatch):
-    """The notebook reads them where they are, and says nothing where they are not."""
-    monkeypatch.setattr(learning.paths, "root", lambda: tmp_path)
-    assert learning.published() == {}
-    assert len(learning.published_means()) == len(learning.published_gains()) == 0
-    assert "learner" in learning.published_means() and "first" in learning.published_gains()
-
-
-def test_what_one_seed_published_has_no_interval_and_says_so(tmp_path, monkeypatch):
-    """JSON has no nan: a missing end of an interval comes as null and must not stop the notebook."""
-    row = {"judgements": 8, "measure": learning.RIGHT, "low": None, "high": None, "seeds": 1}
-    means = [row | {"learner": "plain", "value": 70.0}]
-    difference = {"first": "plain", "second": "helpfulness", "asks": "x", "difference": 2.0}
-    file = tmp_path / learning.PUBLISHED
-    file.parent.mkdir(parents=True)
-    file.write_text(json.dumps({"means": means, "differences": [row | difference]}))
-    monkeypatch.setattr(learning.paths, "root", lambda: tmp_path)
-    assert learning.published_wide().to_dict() == {learning.RIGHT: {"Bradley-Terry": "70.0"}}
-    (sentence,) = learning.published_in_words()
-    assert sentence.endswith("+2.0 points, of one seed. Seeds: 1.")
 
 
 def test_intervals_over_seeds_are_students():

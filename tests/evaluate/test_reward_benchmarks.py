@@ -90,6 +90,13 @@ def test_parts_are_counted_once_each():
     by = {today.MODEL: right} | today.by_rule(made, 0)
     results = {"RM-Bench": today.measure(scored, by, n_boot=200)}
     assert today.message(results).endswith("of 5 parts")
+    assert "It is clearly below that rule: in no whole part." in today.against_rules(results)
+    plain = np.concatenate(
+        [[-len(answer.text) for answer in group.responses] for group in made.groups]
+    )
+    by_style = {"RM-Bench": today.measure(scored, by | {today.MODEL: plain}, n_boot=200)}
+    assert "Of RM-Bench's levels: chat, easy (longest answer)" in today.against_rules(by_style)
+    assert "leans to the plainer answer" in today.style_in_words(by_style["RM-Bench"])
     results["JudgeBench"] = measured(pairs(*[("a", "bb")] * 9), [0, 1] * 9)
     assert today.message(results).endswith("of 6 parts")
     assert (
@@ -131,7 +138,10 @@ def test_a_number_that_needs_an_absent_part_is_empty_and_named():
     assert set(today.drawn(results).part) == {"chat"}
     assert set(results["RM-Bench"].headline.part) == {"chat"}
     (sentence,) = today.in_words(results)
-    assert sentence.startswith("RM-Bench: chat 0.0 % (") and sentence.count("answer") == 1
+    assert (
+        sentence.startswith("RM-Bench's form, generated: chat 0.0 % (")
+        and sentence.count("answer") == 1
+    )
 
 
 @pytest.mark.slow

@@ -1,0 +1,143 @@
+"""What `benchmarks/losses.py` published: learners of ratings and preferences, over seeds.
+
+Notebooks 05, 14 and 15 show it beside their own run, which is one seed.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from hs2lib import paths
+from hs2lib.evaluate.ratings_or_preferences import (
+    COMPARED,
+    LONGER,
+    RIGHT,
+    in_words,
+    over_seeds,
+    title_of,
+    wide,
+)
+
+PUBLISHED = "reports/benchmarks/losses.json"
+
+# The comparisons that the paper's section 3 speaks of, and those of its sequel.
+OF_PAPER = (("plain", "helpfulness"), ("helpfulness", "five"))
+OF_SEQUEL = (("scaled", "helpfulness"), ("scaled-begun", "helpfulness-again"))
+
+
+def file() -> Path:
+    """The file that `benchmarks/losses.py` writes, there or not."""
+    return paths.root() / PUBLISHED
+
+
+def record() -> dict:
+    """What `benchmarks/losses.py` wrote; {} where it is not there."""
+    place = file()
+    return json.loads(place.read_text()) if place.is_file() else {}
+
+
+def means() -> pd.DataFrame:
+    """The published means over seeds by learner, with Student's t intervals.
+
+    Columns: judgements, learner, measure, value, low, high, seeds. Empty where nothing is
+    published.
+    """
+    columns = ["judgements", "learner", "measure", "value", "low", "high", "seeds"]
+    return pd.DataFrame(record().get("means", []), columns=columns)
+
+
+def gains() -> pd.DataFrame:
+    """The published paired differences over seeds, with Student's t intervals.
+
+    Columns: judgements, first, second, asks, measure, difference, low, high, seeds.
+    """
+    names = ["judgements", "first", "second", "asks", "measure", "difference", "low", "high"]
+    frame = pd.DataFrame(record().get("differences", []), columns=[*names, "seeds"])
+    return frame.astype({"difference": float, "low": float, "high": float})
+
+
+def sentences(
+    asked: Sequence[tuple[str, str]] = OF_PAPER + OF_SEQUEL, measure: str = RIGHT
+) -> list[str]:
+    """A sentence for each comparison asked for that is published, at the most judgements.
+
+    asked: (first, second) of learners. measure: one of those that are measured.
+    """
+    table = gains()
+    table = table[(table.judgements == table.judgements.max()) & (table.measure == measure)]
+    out = []
+    for first, second in asked:
+        sentence = in_words(table.assign(measure=RIGHT), first, second)
+        if sentence:
+            seeds = table[(table["first"] == first) & (table["second"] == second)].seeds.iloc[0]
+            out.append(f"{sentence} Seeds: {seeds}.")
+    return out
+
+
+def shown_in_words() -> list[str]:
+    """How many comparisons are shown over seeds, and a sentence for each of these; [] without."""
+    table = gains_shown()
+    if not len(table):
+        return []
+    beyond = table[(table.low > 0) | (table.high < 0)]
+    first = (
+        f"Of {len(table)} differences {len(beyond)} have an interval over seeds without 0; "
+        f"about {0.05 * len(table):.0f} would by chance."
+    )
+    return [first, *sentences(list(zip(beyond["first"], beyond["second"], strict=True)))]
+
+
+def gains_shown() -> pd.DataFrame:
+    """The differences in pairs right at the most judgements. Columns: as `gains`."""
+    table = gains()
+    table = table[(table.judgements == table.judgements.max()) & (table.measure == RIGHT)]
+    asked = {(first, second) for first, second, _ in COMPARED}
+    pairs = list(zip(table["first"], table["second"], strict=True))
+    return table[[pair in asked for pair in pairs]].reset_index(drop=True)
+
+
+def fewer_in_words(learner: str = "five") -> str:
+    """What a learner loses where it has the fewest judgements in place of the most; "" without."""
+    rows = pd.DataFrame(record().get("rows", []))
+    if not len(rows):
+        return ""
+    rows = rows[(rows.learner == learner) & (rows.measure == RIGHT)]
+    by_number = rows.pivot(index="seed", columns="judgements", values="value").dropna()
+    if by_number.shape[1] < 2 or len(by_number) < 2:
+        return ""
+    fewest = by_number.columns.min()
+    most = by_number.columns.max()
+    mean, low, high = over_seeds(by_number[fewest] - by_number[most])
+    return (
+        f"{title_of(learner)}, {fewest:,} judgements in place of {most:,}: {mean:+.1f} points of "
+        f"pairs in order ({low:+.1f} to {high:+.1f}). Seeds: {len(by_number)}."
+    )
+
+
+def means_shown() -> pd.DataFrame:
+    """The published means as `wide` shows a run's, at the most judgements. Empty without any."""
+    table = means()
+    if not len(table):
+        return pd.DataFrame()
+    table = table[table.judgements == table.judgements.max()]
+    return wide(table.astype({"value": float, "low": float, "high": float}))
+
+
+def real_shown() -> pd.DataFrame:
+    """The published accuracies on real pairs: (learner, accuracy, less the longer answer).
+
+    A cell is "value [low, high]". Empty where nothing is published.
+    """
+    of_real = record().get("real", {})
+    less_longer = {}
+    for row in of_real.get("differences", []):
+        if row["second"] == LONGER:
+            numbers = (row["difference"], row["low"], row["high"])
+            less_longer[row["first"]] = "{:+.1f} [{:+.1f}, {:+.1f}]".format(*numbers)
+    rows = []
+    for row in of_real.get("rows", []):
+        text = f"{row['value']:.1f} [{row['low']:.1f}, {row['high']:.1f}]"
+        rows.append((title_of(row["learner"]), text, less_longer.get(row["learner"], "")))
+    return pd.DataFrame(rows, columns=["learner", "pairs right, %", "less the longer answer"])

@@ -1,0 +1,75 @@
+"""What is published of ratings and preferences over seeds, as notebooks 05, 14 and 15 show it."""
+
+import json
+
+import pytest
+
+from hs2lib.evaluate import published_losses as published
+from hs2lib.evaluate.ratings_or_preferences import LONGER, RIGHT
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Publishes a record in the place of the repository's own."""
+    monkeypatch.setattr(published.paths, "root", lambda: tmp_path)
+    file = tmp_path / published.PUBLISHED
+    file.parent.mkdir(parents=True)
+    return lambda record: file.write_text(json.dumps(record))
+
+
+def difference(first, second, value, low, high, **changed):
+    row = {"judgements": 8, "first": first, "second": second, "asks": "x", "measure": RIGHT}
+    return row | {"difference": value, "low": low, "high": high, "seeds": 5} | changed
+
+
+def test_without_a_published_benchmark_its_tables_are_empty(tmp_path, monkeypatch):
+    """The notebooks read them where they are, and say nothing where they are not."""
+    monkeypatch.setattr(published.paths, "root", lambda: tmp_path)
+    assert published.record() == {}
+    for table in (published.means(), published.gains(), published.gains_shown()):
+        assert len(table) == 0
+    assert len(published.means_shown()) == len(published.real_shown()) == 0
+    assert "learner" in published.means() and "first" in published.gains()
+    assert published.sentences() == published.shown_in_words() == []
+    assert published.fewer_in_words() == ""
+
+
+def test_what_one_seed_published_has_no_interval_and_says_so(write):
+    """JSON has no nan: a missing end of an interval comes as null and must not stop the notebook."""
+    row = {"judgements": 8, "measure": RIGHT, "low": None, "high": None, "seeds": 1}
+    means = [row | {"learner": "plain", "value": 70.0}]
+    one = difference("plain", "helpfulness", 2.0, None, None, seeds=1)
+    write({"means": means, "differences": [one]})
+    assert published.means_shown().to_dict() == {RIGHT: {"Bradley-Terry": "70.0"}}
+    (sentence,) = published.sentences()
+    assert sentence.endswith("+2.0 points, of one seed. Seeds: 1.")
+
+
+def test_what_is_shown_is_counted_beside_what_chance_would_show(write):
+    rows = [difference("plain", "helpfulness", -3.0, -4.0, -2.0)]
+    rows.append(difference("helpfulness", "five", 0.5, -1.0, 2.0))
+    rows.append(difference("plain", LONGER, 9.0, 8.0, 10.0))  # not one of the comparisons
+    rows.append(difference("scaled", "plain", 2.0, 1.0, 3.0, judgements=4))  # of fewer
+    write({"differences": rows})
+    counted, only = published.shown_in_words()
+    assert counted.startswith("Of 2 differences 1 have an interval over seeds without 0")
+    assert only.startswith("Bradley-Terry minus regression, helpfulness: -3.0 points")
+    assert only.endswith("fewer. Seeds: 5.")
+    assert [sentence.split(":")[0] for sentence in published.sentences()] == [
+        "Bradley-Terry minus regression, helpfulness",
+        "regression, helpfulness minus regression, five attributes",
+    ]
+
+
+def test_fewer_judgements_are_compared_seed_by_seed(write):
+    """By hand: differences of -1, -2 and -3 have mean -2, and t 4.303 over root 3 is 2.484."""
+    rows = []
+    for seed, (few, many) in enumerate([(69, 70), (58, 60), (77, 80)]):
+        row = {"seed": seed, "learner": "five", "measure": RIGHT}
+        rows += [row | {"judgements": 2, "value": few}, row | {"judgements": 8, "value": many}]
+    rows.append({"seed": 9, "learner": "five", "measure": RIGHT, "judgements": 8, "value": 1})
+    write({"rows": rows})
+    words = published.fewer_in_words()
+    assert "2 judgements in place of 8: -2.0 points" in words
+    assert "(-4.5 to +0.5). Seeds: 3." in words
+    assert published.fewer_in_words("plain") == ""
