@@ -423,10 +423,14 @@ def conclusion(table: pd.DataFrame, tier: str) -> str:
         answer = f"As far as it was tested: our runs confirm all {settled} claims they settle."
     else:
         answer = "Our runs do not settle it: none at this tier is on the paper's data."
+    is_off = mine.verdict.isin(fails) & (mine.evidence == PAPERS_NUMBERS)
+    places = ", ".join(mine[is_off].place)
+    off = f" ({places})" if places else ""
     return (
         f"**{answer}** The text makes {len(mine)} quantitative claims. "
-        f"By arithmetic on the paper's own tables {number_of(holds, PAPERS_NUMBERS)} follow and "
-        f"{number_of(fails, PAPERS_NUMBERS)} do not. {number_of([NEEDS], NONE)} need hardware or "
+        "By arithmetic on numbers that the paper and its sources print, "
+        f"{number_of(holds, PAPERS_NUMBERS)} follow and {number_of(fails, PAPERS_NUMBERS)} do "
+        f"not{off}. {number_of([NEEDS], NONE)} need hardware or "
         f"data that tier {tier} does not have."
     )
 

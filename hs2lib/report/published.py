@@ -150,8 +150,11 @@ def sentence() -> str:
         if method not in works.get("verdicts", {}):
             continue
         rows = means("itself", what="quality") if method == "steerlm" else means("start")
-        greedy = rows[(rows.policy == title) & (rows.temperature == 0)]["mean"]
-        mean = f" {greedy.iloc[0]:+.2f}" if len(greedy) else ""
+        greedy = rows[(rows.policy == title) & (rows.temperature == 0)]
+        mean = ""
+        if len(greedy):
+            row = greedy.iloc[0]
+            mean = f" {row['mean']:+.2f} ({row.low:+.2f} to {row.high:+.2f})"
         by_verdict.setdefault(works["verdicts"][method], []).append(f"{title}{mean}")
     parts = []
     for verdict, meaning in MEANINGS.items():
@@ -161,6 +164,6 @@ def sentence() -> str:
         return ""
     seeds = NUMBERS.get(len(works["seeds"]), str(len(works["seeds"])))
     return (
-        f"Over {seeds} seeds of the small world, by the truth of greedy answers "
-        f"(SteerLM: of what it is asked for), {'; '.join(parts)}."
+        f"Over {seeds} seeds of the small world, by the truth of greedy answers less the start's "
+        f"(SteerLM: quality asked for at 4 less 0), {'; '.join(parts)}."
     )

@@ -359,17 +359,25 @@ def narrow(table: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def highest(frame: pd.DataFrame) -> str:
-    """Which model of a `narrow` table is highest in its first measure, and which is lowest."""
-    measure = frame.columns[1]
-    numbers = frame[measure].str.extract(r"^(-?[\d.]+)", expand=False).astype(float)
-    if numbers.notna().sum() < 2:
-        return ""
-    top = frame.loc[numbers.idxmax()]
-    bottom = frame.loc[numbers.idxmin()]
-    return (
-        f"Highest in {measure}: {top.model} ({top[measure]}); "
-        f"lowest: {bottom.model} ({bottom[measure]})."
-    )
+    """Which model of a `narrow` table has the highest number of each measure of goodness.
+
+    Those whose interval holds that number are named too: such a table tells none of them apart.
+    """
+    parts = []
+    for measure in frame.columns[1:]:
+        if measure not in (frame.columns[1], "truth, greedy", "reward model's score"):
+            continue
+        numbers = frame[measure].str.extract(r"^(-?[\d.]+)", expand=False).astype(float)
+        if numbers.notna().sum() < 2:
+            continue
+        top = frame.loc[numbers.idxmax()]
+        ends = frame[measure].str.extract(r", (-?[\d.]+)\]", expand=False).astype(float)
+        is_near = (ends >= numbers.max()) & (frame.index != top.name)
+        near = ", ".join(frame[is_near].model)
+        beside = f", within whose reach lie {near}" if near else ""
+        parts.append(f"highest in {measure}: {top.model} ({top[measure]}){beside}")
+    words = "; ".join(parts)
+    return f"{words[0].upper()}{words[1:]}." if words else ""
 
 
 def _measured(run: CompletedRun, name: str) -> pd.DataFrame:
@@ -638,8 +646,9 @@ def save_and_show(run: Run, table: str, frames: dict[str, pd.DataFrame]) -> str:
         return f'<div style="{style}">{html(table, frames, every=False)}</div>'
     reasons = frames[run.tier].reason.value_counts(sort=False)
     why = "; ".join(f"{number}: {reason}" for reason, number in reasons.items() if reason)
+    printed = sum(value is not None for value in known.values.values())
     line = (
-        f"{known.title}: the paper has {len(known.values)} numbers, and no run has one of ours "
+        f"{known.title}: the paper prints {printed} numbers, and no run has one of ours "
         f"({why}). They are in {table}.html."
     )
     return f"<p>{_html.escape(line)}</p>"

@@ -569,3 +569,20 @@ def test_digits_are_the_papers():
 def test_symbols_that_pdflatex_cannot_set_are_replaced():
     assert tables._tex("R² ≥ 50 %") == r"R$^2$ $\geq$ 50 \%"
     assert tables._tex("日") == "?"
+
+
+def test_the_highest_is_named_with_those_that_lie_within_its_reach():
+    """By hand: 5.0 lies in the interval of b, and not in that of c; the judge puts c first."""
+    frame = pd.DataFrame(
+        {
+            "model": ["a", "b", "c"],
+            "truth": ["5.00 [4.00, 6.00]", "4.50 [3.50, 5.10]", "3.00 [2.00, 4.90]"],
+            "reward model's score": ["1.00 [0.50, 1.50]", "–", "4.00 [3.00, 5.00]"],
+            "characters": ["9.00 [8.00, 10.00]", "8.00 [7.00, 9.00]", "7.00 [6.00, 8.00]"],
+        }
+    )
+    assert tables.highest(frame) == (
+        "Highest in truth: a (5.00 [4.00, 6.00]), within whose reach lie b; "
+        "highest in reward model's score: c (4.00 [3.00, 5.00])."
+    )
+    assert tables.highest(frame.iloc[:1]) == ""
