@@ -569,10 +569,10 @@ def overall(table: pd.DataFrame) -> float:
 
 
 def length_notes(results: Mapping[str, Result]) -> pd.Series:
-    """Of each row of `Result.table`: where a rule of length ties with the model or beats it.
+    """Of each row of `Result.table`: where a rule of length matches the model or beats it.
 
     "" where the model's whole interval lies above the better rule. That rule beats the model if its
-    accuracy lies above the interval, and ties in all other cases.
+    accuracy lies above the interval, and matches it in all other cases.
     """
     model, *rules = results
     notes = []
@@ -584,7 +584,7 @@ def length_notes(results: Mapping[str, Result]) -> pd.Series:
         elif by_rule[rule] > row.high:
             notes.append(f"{rule} beats it")
         else:
-            notes.append(f"{rule} ties")
+            notes.append(f"{rule} matches it")
     return pd.Series(notes, index=results[model].table.index)
 
 
@@ -609,7 +609,7 @@ def in_words(results: Mapping[str, Result]) -> list[str]:
         f"{first_row['name'].capitalize()} of the {results['model'].title}: "
         f"{first_row['accuracy (%)']:.1f} % ({interval}), from {first_row['pairs']:,} pairs; "
         "an overall weighs sections alike; chance is 50.",
-        f"Whole interval above the better rule of length: {above}. "
+        f"The model's interval lies above what the better rule of length has: {above}. "
         f"Not told apart from a rule that reads nothing: {', '.join(tied) or 'none'}.",
     ]
 

@@ -468,7 +468,9 @@ def _errors_in_words(errors: pd.DataFrame) -> str:
     parts = []
     for _, row in errors.iterrows():
         error = interval(*row.iloc[2:5], digits=1)
-        parts.append(f"{row.curve}: {error}, by chance alone {row.iloc[5]:.1f}")
+        is_above = row.iloc[3] > row.iloc[5]
+        word = "more than" if is_above else "not told apart from"
+        parts.append(f"{row.curve}: {error}, {word} the {row.iloc[5]:.1f} of chance alone")
     return f"Calibration error in points, {errors.pairs.iloc[0]:,} pairs. {'; '.join(parts)}."
 
 

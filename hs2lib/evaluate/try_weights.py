@@ -85,7 +85,8 @@ def in_words(shares: pd.DataFrame) -> str:
     if not texts:
         return f"Under {first} every fault is read in at least {UNREAD:.0f} % of its pairs."
     return (
-        f"Faults read in less than {UNREAD:.0f} % of the pairs under {first}: {'; '.join(texts)}."
+        f"Faults of which {first} order fewer than {UNREAD:.0f} % of the pairs rightly: "
+        f"{'; '.join(texts)}."
     )
 
 

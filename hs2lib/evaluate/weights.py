@@ -432,6 +432,21 @@ def compare(search: HeadSearch, weighting: Weighting) -> pd.DataFrame:
     return table
 
 
+def held_out_in_words(compared: pd.DataFrame) -> str:
+    """What the weights searched on the benchmark have on held-out pairs, beside the run's own.
+
+    compared: of `compare`.
+    """
+    held_out = compared.set_index("weighting").iloc[:, -1]
+    own = compared.weighting.iloc[0]
+    gain = held_out[ON_BENCHMARK] - held_out.iloc[0]
+    return (
+        f"On held-out pairs the searched weights have {held_out[ON_BENCHMARK]:.1f} % and {own} "
+        f"{held_out.iloc[0]:.1f} %, {gain:+.1f} points. What was searched on the held-out pairs "
+        "is as optimistic on those."
+    )
+
+
 NEAR = 1.0  # points of percent within which a weighting is as good as the best
 
 

@@ -133,8 +133,10 @@ def test_accuracy_stands_beside_the_rules_of_length_overall_first():
     assert table["longer wins (%)"].tolist() == table["shorter wins (%)"].tolist() == [50] * 5
     first, second = rewardbench.in_words(results)
     assert first.startswith("Overall of the generated benchmark (not RewardBench): 100.0 % (")
-    assert second.startswith("Whole interval above the better rule of length: none. ")
-    assert "chat (longer wins ties)" in second, "of two pairs there is no interval to speak of"
+    assert "what the better rule of length has: none. " in second
+    assert "chat (longer wins matches it)" in second, (
+        "of two pairs there is no interval to speak of"
+    )
     wrong = rewardbench.evaluate_scored(scored, np.array([1.0, -1.0]), setup_of())
     assert wrong["model"].table.accuracy.eq(0).all()
 
