@@ -30,7 +30,7 @@ KINDS = {
     "refusal": ("✗", "#b8320a", "refuses what is harmless"),
     "plain words": ("·", "#666666", "says that it uses plain words"),
     "style": ("·", "#666666", "polite or empty"),
-    "missing": ("∅", "#b8320a", "an item that was asked for and is not there"),
+    "missing": ("∅", "#b8320a", "asked for and not there"),
 }
 
 # Where the grade of the text up to a sentence has more than the grade before it, the sentence is of
@@ -61,7 +61,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Marked:
-    """A response that was read: its sentences, the items that it lacks, and its grade."""
+    """A response that was read: its sentences, its grade, and the items and remarks it lacks."""
 
     sentences: tuple[Sentence, ...]
     missing: tuple[str, ...]
@@ -82,8 +82,11 @@ def mark(task: Task, text: str) -> Marked:
             before = after
             begins_line = False
     whole = grade(task, text)
-    missing = tuple(task.items[item].say() for item in whole.missing)
-    return Marked(tuple(sentences), missing, whole)
+    missing = [task.items[item].say() for item in whole.missing]
+    if task.wish == "remarks" and whole.ignored:
+        points = "point" if whole.ignored == 1 else "points"
+        missing.append(f"a remark on {whole.ignored} {points}")
+    return Marked(tuple(sentences), tuple(missing), whole)
 
 
 def _empty(task: Task) -> Grade:

@@ -22,10 +22,12 @@ def test_the_marks_of_responses_of_policies_add_up_to_their_grades():
     differ = 0
     for line in SAMPLES.read_text().splitlines():
         sample = json.loads(line)
-        marked = mark(generate.task_of(sample["id"].rpartition("/")[0]), sample["response"])
+        task = generate.task_of(sample["id"].rpartition("/")[0])
+        marked = mark(task, sample["response"])
         kinds = by_kind(marked)
         read = marked.grade
-        assert len(marked.missing) == len(read.missing)
+        remarks = task.wish == "remarks" and read.ignored > 0
+        assert len(marked.missing) == len(read.missing) + remarks
         marks = (
             kinds["right"] + kinds["out of order"],
             kinds["garbled"],
@@ -71,3 +73,18 @@ def test_every_sentence_is_there_with_its_sign_and_what_is_missing_is_named():
 def test_any_text_can_be_marked(text):
     task = generate.task_of("embedded/1/000001")
     assert mark(task, text).grade == grade(task, text)
+
+
+def test_wished_remarks_that_are_not_there_are_counted():
+    """A faultless answer has a remark on each point; without its remarks it lacks just those."""
+    numbers = range(60)
+    groups = [next(generate.groups(1, seed=3, split="train", start=n)) for n in numbers]
+    group = next(one for one in groups if generate.task_of(one.id).wish == "remarks")
+    task = generate.task_of(group.id)
+    whole = mark(task, generate.without_faults(group).responses[0].text)
+    assert whole.missing == ()
+    kept = [one.text for one in whole.sentences if one.kind != "wished remark"]
+    bare = mark(task, "\n".join(kept))
+    number = len(task.items)
+    assert number > 1 and bare.missing == (f"a remark on {number} points",)
+    assert plain(bare).endswith(f"∅ a remark on {number} points")
