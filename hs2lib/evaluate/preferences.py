@@ -38,8 +38,8 @@ class Ordered:
 
     moved: a row a pair, the log-ratios of the chosen and of the rejected response and their
         difference, the margin, nats.
-    table: of how many pairs the order is right, by the policy and by length, with 95 % intervals
-        over prompts.
+    table: of how many pairs the order is right, by the policy, by length and by the likelihood
+        before training, with 95 % intervals over prompts.
     pairs: what they are, as "12 held-out pairs".
     n_prompts: how many prompts they have.
     sentence: the result in words.
@@ -64,8 +64,12 @@ class Ordered:
             nats = self.moved[side].mean()
             direction = "rose" if nats > 0 else "fell"
             moves.append(f"the {side} responses {direction} by {abs(nats):.2f} nats")
+        rules = f"by length alone {by_length:.0f} %"
+        if "right by SFT's likelihood, %" in self.table.index:
+            likelier = self.table.loc["right by SFT's likelihood, %", "mean"]
+            rules += f" and by SFT's own likelihood {likelier:.0f} %"
         return [
-            f"After training {self.sentence}; by length alone {by_length:.0f} % would be right.",
+            f"After training {self.sentence}; {rules} would be right.",
             f"On average {moves[0]} and {moves[1]}.",
         ]
 
@@ -74,16 +78,20 @@ def order(
     ratios: np.ndarray,
     groups: Sequence[Group],
     *,
+    reference: np.ndarray | None = None,
     trained: bool = True,
     held_out: bool = True,
     **resampled: int,
 ) -> Ordered:
-    """How log-ratios order pairs, beside the rule that the longer response is the better one.
+    """How log-ratios order pairs, beside two rules that nobody trained.
 
-    Paper: silent. By the rule, two responses of one length count half.
+    By one rule the longer response is the better one, by the other the one that the reference finds
+    likelier. Paper: silent. By a rule two responses alike count half.
 
     ratios: [pairs, 2] of the policy and its reference, chosen first.
     groups: the pairs, chosen before rejected.
+    reference: [pairs, 2], log-probabilities of the responses by the reference; None to leave that
+        rule out.
     trained: whether the policy differs from its reference at all. Where not, margins are rounding,
         and no order is reported.
     held_out: whether the pairs are, for the words.
@@ -102,13 +110,18 @@ def order(
         {"right, %": 100.0 * (moved.margin > 0), "right by length, %": 50.0 + 50 * length_sign}
     )
     right["right, less by length"] = right["right, %"] - right["right by length, %"]
+    shares = ["right, %", "right by length, %"]
+    if reference is not None:
+        likelier = np.sign(reference[:, 0] - reference[:, 1])  # [pairs]
+        right["right by SFT's likelihood, %"] = 50.0 + 50 * likelier
+        shares.append("right by SFT's likelihood, %")
     right["margin, nats"] = moved.margin
     if not trained:
         right[["right, %", "right, less by length"]] = np.nan
     intervals = {}
     for name, values in right.items():
         intervals[name] = mean(values, prompts, **resampled)
-    for share in ("right, %", "right by length, %"):
+    for share in shares:
         intervals[share] = inside(intervals[share], 0, 100, n_prompts)
     table = pd.DataFrame(intervals, index=["mean", "95 % low", "95 % high"]).T.rename_axis("pairs")
     pairs = f"{len(moved)} {'held-out' if held_out else 'training'} pairs"
@@ -138,6 +151,7 @@ def order_pairs(
     return order(
         ratios,
         watched(items, pairs),
+        reference=np.stack([item.targets[:, 1] for item in items.watched]),
         trained=result.best_step > 0,
         held_out=bool(items.validation),
         **setup.recipe.resampled,
