@@ -53,12 +53,15 @@ def test_the_longer_response_stands_beside_the_order_of_held_out_pairs():
 
 
 def test_the_likelihood_before_training_stands_beside_it_where_it_is_known():
-    """By hand: the reference finds one chosen response likelier, one less so, and two alike."""
-    reference = np.array([[-1.0, -2.0], [-2.0, -1.0], [-3.0, -3.0]])
+    """By hand: the reference finds two chosen responses likelier, and one pair alike."""
+    reference = np.array([[-1.0, -2.0], [-3.0, -3.0], [-1.0, -3.0]])
     ordered = preferences.order(RATIOS, PAIRS, reference=reference, **RESAMPLED)
     share = ordered.table.loc["right by SFT's likelihood, %"]
-    assert share["mean"] == 50 and 0 <= share["95 % low"] < share["95 % high"] <= 100
-    assert "by length alone 50 % and by SFT's own likelihood 50 % would" in ordered.sentences()[0]
+    assert (
+        share["mean"] == pytest.approx(250 / 3)
+        and 0 <= share["95 % low"] < share["95 % high"] <= 100
+    )
+    assert "by length alone 50 % and by SFT's own likelihood 83 % would" in ordered.sentences()[0]
 
 
 def test_of_a_policy_that_is_its_reference_no_order_is_reported():
