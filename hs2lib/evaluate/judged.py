@@ -30,7 +30,7 @@ from hs2lib.models.reward_model import RewardModel
 from hs2lib.paper import head_weights
 from hs2lib.report.answers import Answer
 from hs2lib.run.setup import Setup
-from hs2lib.stats.bootstrap import bootstrap, inside
+from hs2lib.stats.bootstrap import bootstrap, difference, inside
 
 APART = 0.5  # points of truth by which the answers of a pair truly differ
 
@@ -157,14 +157,15 @@ def table(judged: Sequence[Judged], **resampled: int) -> pd.DataFrame:
     Columns: answers, prompts, a prompt (how many answers), "R within a prompt" and "pairs right
     (%)" with their 95 % intervals over prompts, and "spread of truth", the mean SD among the
     answers to a prompt. Pairs are those whose truth is `APART` or more apart. Where the spread is
-    small, R is small too, so the three belong together.
+    small, R is small too, so the three belong together. "R, less the first" and its interval are
+    paired by prompt; nan for sets of other prompts than the first one's.
 
     resampled: n_boot and seed.
     """
     rows = []
+    first_sums = _products(judged[0])
     for one in judged:
-        truth, scores = one.centred
-        sums = np.stack([(truth * scores).sum(1), (truth**2).sum(1), (scores**2).sum(1)], axis=1)
+        sums = _products(one)
         r = bootstrap(sums, None, _correlation, **resampled).at(0)
         _, low, high = inside(r, -1, 1, len(one.groups))
         right, prompts = _pairs_right(one)
@@ -173,10 +174,27 @@ def table(judged: Sequence[Judged], **resampled: int) -> pd.DataFrame:
             share = inside(share, 0, 100, len(set(prompts)))
         spread = one.truth.std(axis=1).mean()
         counts = (one.name, len(one.groups), one.truth.shape[1])
-        rows.append((*counts, one.agreement, float(low), float(high), *share, spread))
+        less_first = (np.nan, np.nan, np.nan)
+        if one is not judged[0] and _prompts(one) == _prompts(judged[0]):
+            paired = difference(sums, first_sums, None, _correlation, **resampled).at(0)
+            less_first = tuple(map(float, paired))
+        own = (one.agreement, float(low), float(high), *share, spread)
+        rows.append((*counts, *own, *less_first))
     columns = ["answers", "prompts", "a prompt", "R within a prompt", "R low", "R high"]
     columns += ["pairs right (%)", "pairs low", "pairs high", "spread of truth"]
+    columns += ["R, less the first", "less low", "less high"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _products(judged: Judged) -> np.ndarray:
+    """Sums of products, squares of truth and squares of scores of each prompt, [prompts, 3]."""
+    truth, scores = judged.centred
+    return np.stack([(truth * scores).sum(1), (truth**2).sum(1), (scores**2).sum(1)], axis=1)
+
+
+def _prompts(judged: Judged) -> list[str]:
+    """The ids of the prompts, in their order."""
+    return [group.id for group in judged.groups]
 
 
 def _correlation(sums: np.ndarray) -> np.ndarray:
@@ -196,9 +214,9 @@ def _pairs_right(judged: Judged) -> tuple[np.ndarray, list[str]]:
     for group, truth, scores in zip(judged.groups, judged.truth, judged.scores, strict=True):
         for first in range(n):
             for second in range(first):
-                difference = truth[first] - truth[second]
-                if abs(difference) >= APART:
-                    agrees = np.sign(difference) * np.sign(scores[first] - scores[second])
+                gap = truth[first] - truth[second]
+                if abs(gap) >= APART:
+                    agrees = np.sign(gap) * np.sign(scores[first] - scores[second])
                     right.append(50 * (1 + agrees))
                     prompts.append(group.id)
     return np.array(right), prompts
@@ -243,19 +261,31 @@ def misjudged(judged: Judged) -> list[tuple[Group, list[Answer]]]:
 
 
 def sentences(table: pd.DataFrame) -> list[str]:
-    """A sentence on each set of answers after the first, beside the first. table: of `table`."""
+    """A sentence on each set of answers after the first, beside the first.
+
+    Sets of the same prompts are compared prompt by prompt, others by whether their intervals part.
+
+    table: of `table`.
+    """
     rows = table.set_index("answers")
     first = rows.iloc[0]
     texts = []
     for name, row in rows.iloc[1:].iterrows():
         change = "not shown to differ from"
-        if row["R high"] < first["R low"]:
+        is_paired = not np.isnan(row["R, less the first"])
+        is_lower = row["less high"] < 0 if is_paired else row["R high"] < first["R low"]
+        is_higher = row["less low"] > 0 if is_paired else row["R low"] > first["R high"]
+        if is_lower:
             change = "**lower than**"
-        elif row["R low"] > first["R high"]:
+        elif is_higher:
             change = "higher than"
+        paired = ""
+        if is_paired:
+            bounds = f"{row['less low']:+.2f} to {row['less high']:+.2f}"
+            paired = f" (paired {row['R, less the first']:+.2f}, {bounds})"
         texts.append(
             f"{name}: R {row['R within a prompt']:.2f} ({row['R low']:.2f} to {row['R high']:.2f}),"
-            f" {change} the {first['R within a prompt']:.2f} of {rows.index[0]};"
+            f" {change} the {first['R within a prompt']:.2f} of {rows.index[0]}{paired};"
             f" {row['pairs right (%)']:.0f} % of the pairs right."
         )
     return texts

@@ -72,6 +72,12 @@ def test_the_sentences_set_later_sets_beside_the_first():
     table = judged.table([rated, by_hand([[1, 0]] * 20, [[0, 1]] * 20, "own")], **RESAMPLED)
     (sentence,) = judged.sentences(table)
     assert sentence.startswith("own: R -1.00") and "**lower than** the 1.00 of rated" in sentence
+    assert "(paired -2.00, -2.00 to -2.00)" in sentence
+    assert np.isnan(table["R, less the first"][0]) and table["R, less the first"][1] == -2
+    other = by_hand([[1, 0]] * 19, [[0, 1]] * 19, "of other prompts")
+    table = judged.table([rated, other], **RESAMPLED)
+    assert np.isnan(table["less low"][1])
+    assert "lower than" in judged.sentences(table)[0] and "paired" not in judged.sentences(table)[0]
 
 
 @pytest.fixture(scope="module")
