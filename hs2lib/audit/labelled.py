@@ -1,4 +1,4 @@
-"""Pairs of a policy's own answers that people labelled: does the judge agree with them?
+"""Pairs of a policy's own answers that people labelled, and whether the judge agrees with them.
 
 The form of notebook 04 makes such labels of an audit's answers: `labelling_form`. Any file with
 pairs, as `hs2lib.score` reads it, will do too. Paper: silent.
