@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +43,7 @@ from hs2lib.paper import (
 )
 from hs2lib.report import report
 from hs2lib.run.setup import Setup
-from hs2lib.stats.bootstrap import bootstrap, inside
+from hs2lib.stats.bootstrap import bootstrap, difference, inside
 
 # How many rows each subset counts as in the mean of its section.
 WEIGHTS = {**REWARDBENCH_COUNTS, "math-prm": 984}
@@ -391,6 +392,10 @@ def score_pairs(
 
 # Accuracy
 
+# Of a rule's name: the ends of the interval of a model's accuracy less the rule's.
+GAIN_LOW = ", gain low"
+GAIN_HIGH = ", gain high"
+
 
 class Result(NamedTuple):
     """Accuracies in percent.
@@ -398,7 +403,8 @@ class Result(NamedTuple):
     title: names the benchmark.
     generated: whether the pairs are of the small world.
     table: a row for each subset, section and overall. Columns: part ("subset", "section",
-        "overall"), name, pairs, ties, accuracy, low, high (95 % interval).
+        "overall"), name, pairs, ties, accuracy, low, high (95 % interval). For each rule that the
+        scores were compared with the ends of the interval of their difference, paired by prompt.
     """
 
     title: str
@@ -445,7 +451,12 @@ class Result(NamedTuple):
 
 
 def evaluate(
-    benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, seed: int = 0
+    benchmark: Benchmark,
+    scores: np.ndarray,
+    rules: Mapping[str, np.ndarray] = MappingProxyType({}),
+    *,
+    n_boot: int = 1000,
+    seed: int = 0,
 ) -> Result:
     """Accuracy by subset, section and overall, each with a 95 % interval by bootstrap over prompts.
 
@@ -453,6 +464,7 @@ def evaluate(
     together. Own pairs have subsets only.
 
     scores: [pairs, 2], chosen first; for A outputs these are `values @ weights`.
+    rules: [pairs, 2] each by name, that the scores are compared with pair by pair.
     n_boot, seed: of the bootstrap.
 
     Raises ValueError for shapes that do not fit and for scores that are not finite.
@@ -484,7 +496,11 @@ def evaluate(
         by_section = sections(dict(zip(names, by_subset.T, strict=True)))
         return np.column_stack([by_subset, *by_section.values()])
 
-    sums = np.hstack([is_member & is_right[:, None], is_member])  # [pairs, 2 subsets]
+    def sums_of(is_right: np.ndarray) -> np.ndarray:
+        """What each pair adds to the sums that `accuracies` takes, [pairs, 2 subsets]."""
+        return np.hstack([is_member & is_right[:, None], is_member]).astype(np.float64)
+
+    sums = sums_of(is_right)
     prompts = prompt_numbers(benchmark)
     interval = bootstrap(sums, prompts, accuracies, n_boot=n_boot, seed=seed)
     parts = [("subset", name, {name}) for name in names]
@@ -499,6 +515,11 @@ def evaluate(
         n_prompts.append(len(set(prompts[in_part])))
     table = pd.DataFrame(rows, columns=["part", "name", "pairs", "ties"])
     table["accuracy"], table["low"], table["high"] = inside(interval, 0, 100, n_prompts)
+    for rule, by_rule in rules.items():
+        of_rule = sums_of(by_rule[:, 0] > by_rule[:, 1])
+        gain = difference(sums, of_rule, prompts, accuracies, n_boot=n_boot, seed=seed)
+        table[f"{rule}{GAIN_LOW}"] = gain.low
+        table[f"{rule}{GAIN_HIGH}"] = gain.high
     if benchmark.generated:  # there a subset is its section: one row is enough
         table = table[table.part != "subset"].reset_index(drop=True)
     return Result(title(benchmark), benchmark.generated, table)
@@ -529,16 +550,11 @@ def evaluate_scored(scored: Scored, weights: np.ndarray, setup: Setup) -> dict[s
     wins".
     """
     characters = lengths(scored.benchmark)
-    scores_by_name = {
-        "model": scored.values @ weights,
-        "longer wins": characters,
-        "shorter wins": -characters,
-    }
-    results = {}
-    for name, scores in scores_by_name.items():
-        results[name] = evaluate(
-            scored.benchmark, scores, n_boot=setup.recipe.n_boot, seed=setup.recipe.seed
-        )
+    rules = {"longer wins": characters, "shorter wins": -characters}
+    resampled = {"n_boot": setup.recipe.n_boot, "seed": setup.recipe.seed}
+    results = {"model": evaluate(scored.benchmark, scored.values @ weights, rules, **resampled)}
+    for name, scores in rules.items():
+        results[name] = evaluate(scored.benchmark, scores, **resampled)
     return results
 
 
@@ -552,6 +568,7 @@ def accuracy_table(results: Mapping[str, Result]) -> pd.DataFrame:
         columns={"accuracy": "accuracy (%)", "low": "95 % low", "high": "95 % high"}
     )
     for rule in rules:
+        table = table.drop(columns=[f"{rule}{GAIN_LOW}", f"{rule}{GAIN_HIGH}"])
         table[f"{rule} (%)"] = results[rule].table.accuracy
     table["length"] = length_notes(results)
     order = table.part.map({"overall": 0, "section": 1, "subset": 2})
@@ -571,17 +588,17 @@ def overall(table: pd.DataFrame) -> float:
 def length_notes(results: Mapping[str, Result]) -> pd.Series:
     """Of each row of `Result.table`: where a rule of length matches the model or beats it.
 
-    "" where the model's whole interval lies above the better rule. That rule beats the model if its
-    accuracy lies above the interval, and matches it in all other cases.
+    "" where the model is above the better rule, paired by prompt. That rule beats the model where
+    it is above it so, and matches it in all other cases.
     """
     model, *rules = results
     notes = []
     for number, row in results[model].table.iterrows():
         by_rule = {rule: results[rule].table.accuracy[number] for rule in rules}
         rule = max(by_rule, key=by_rule.get)
-        if row.low > by_rule[rule]:  # False too where there is no interval
+        if row[f"{rule}{GAIN_LOW}"] > 0:  # False too where there is no interval
             notes.append("")
-        elif by_rule[rule] > row.high:
+        elif row[f"{rule}{GAIN_HIGH}"] < 0:
             notes.append(f"{rule} beats it")
         else:
             notes.append(f"{rule} matches it")
@@ -609,7 +626,7 @@ def in_words(results: Mapping[str, Result]) -> list[str]:
         f"{first_row['name'].capitalize()} of the {results['model'].title}: "
         f"{first_row['accuracy (%)']:.1f} % ({interval}), from {first_row['pairs']:,} pairs; "
         "an overall weighs sections alike; chance is 50.",
-        f"The model's interval lies above what the better rule of length has: {above}. "
+        f"Above the better rule of length, paired by prompt: {above}. "
         f"Not told apart from a rule that reads nothing: {', '.join(tied) or 'none'}.",
     ]
 

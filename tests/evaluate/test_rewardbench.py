@@ -133,12 +133,31 @@ def test_accuracy_stands_beside_the_rules_of_length_overall_first():
     assert table["longer wins (%)"].tolist() == table["shorter wins (%)"].tolist() == [50] * 5
     first, second = rewardbench.in_words(results)
     assert first.startswith("Overall of the generated benchmark (not RewardBench): 100.0 % (")
-    assert "what the better rule of length has: none. " in second
-    assert "chat (longer wins matches it)" in second, (
-        "of two pairs there is no interval to speak of"
-    )
+    assert "Above the better rule of length, paired by prompt: " in second
     wrong = rewardbench.evaluate_scored(scored, np.array([1.0, -1.0]), setup_of())
     assert wrong["model"].table.accuracy.eq(0).all()
+
+
+def test_a_model_is_above_a_rule_only_by_pairs_that_they_order_differently():
+    """By hand: of 20 the model has all and length 19, which is not shown; of 20 it has all and length 5."""
+    pairs = []
+    for section, n_longer in (("chat", 19), ("safety", 5)):
+        for i in range(20):
+            texts = ("longer", "so") if i < n_longer else ("so", "longer")
+            pairs.append(pair(f"{section}/{i}", *texts, prompt=f"{section} {i}"))
+    values = np.zeros((40, 2, 1))
+    values[:, 0] = 1.0
+    scored = rewardbench.Scored(values, (), Benchmark(tuple(pairs), "generated", "x"), {})
+    right = rewardbench.evaluate_scored(scored, np.array([1.0]), setup_of())
+    table = right["model"].table.set_index("name")
+    assert table.loc["chat", f"longer wins{rewardbench.GAIN_LOW}"] < 0
+    assert table.loc["safety", f"longer wins{rewardbench.GAIN_LOW}"] > 0
+    notes = rewardbench.accuracy_table(right).set_index("name").length
+    assert notes["chat"] == "longer wins matches it" and notes["safety"] == ""
+    assert "paired by prompt: safety. " in rewardbench.in_words(right)[1]
+    wrong = rewardbench.evaluate_scored(scored, np.array([-1.0]), setup_of())
+    assert "chat (longer wins beats it)" in rewardbench.in_words(wrong)[1]
+    assert not rewardbench.accuracy_table(wrong).columns.str.contains("gain").any()
 
 
 def test_a_few_pairs_are_spread_over_the_benchmark(benchmark):
