@@ -14,8 +14,10 @@ import sys
 import transformers
 
 from hs2lib.audit.auditing import audit
+from hs2lib.data.layouts import Columns
 from hs2lib.data.rows import printable
 from hs2lib.names import PRECISIONS, TEMPLATES
+from hs2lib.score.options import keep_out_of_the_way, names, whole
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,14 +34,15 @@ def parser() -> argparse.ArgumentParser:
     add("--pairs", metavar="FILE", help="labelled pairs of the policy's own answers, or ratings")
     add("--scale", default="", help="of ratings in --pairs, as 1-5 (default: found)")
     add("--out", default="audit", metavar="FOLDER", help="for page and tables (default: audit)")
-    add("--n", type=int, default=8, help="answers to each prompt (default: 8)")
-    add("--limit", type=int, default=0, metavar="N", help="the first N rows only")
-    add("--max-new-tokens", type=int, default=256, metavar="N", help="of an answer (256)")
+    add("--prompt", type=names, default=(), metavar="COLUMN[,..]", help="of the prompt; joined")
+    add("--n", type=whole, default=8, help="answers to each prompt (default: 8)")
+    add("--limit", type=whole, default=0, metavar="N", help="the first N prompts only")
+    add("--max-new-tokens", type=whole, default=256, metavar="N", help="of an answer (256)")
     add("--temperature", type=float, default=1.0)
     add("--top-p", type=float, default=1.0)
     add("--label", help="SteerLM's label, for a policy that reads one")
     add("--weights", default="", help="of several outputs, as helpfulness:.65,correctness:.8")
-    add("--seed", type=int, default=0)
+    add("--seed", type=whole, default=0)
     add("--precision", default="float32", choices=PRECISIONS)
     add("--pad-token", help="for a classifier whose tokenizer has none")
     add("--template", choices=TEMPLATES, help="how a classifier reads conversations")
@@ -52,6 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns 0, or 2 where the file, an option, the judge or the policy cannot be used.
     """
     args = parser().parse_args(arguments)
+    keep_out_of_the_way()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     options = {"pad_token": args.pad_token, "template": args.template}
@@ -70,6 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
             weights=args.weights,
             seed=args.seed,
             precision=args.precision,
+            columns=Columns(prompt=args.prompt),
             pairs=args.pairs,
             scale=args.scale,
             progress=True,

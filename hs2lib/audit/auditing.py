@@ -8,6 +8,7 @@ policy's own answers are made worse by rules, and the score has to fall. Paper: 
 """
 
 import html
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,11 +18,12 @@ import pandas as pd
 
 from hs2lib import paths
 from hs2lib.audit import edits, labelled, prompts
+from hs2lib.data.layouts import BY_NAME, Columns
 from hs2lib.data.rows import printable
 from hs2lib.engine.trees import BUDGET
 from hs2lib.evaluate.questions import share
 from hs2lib.evaluate.rewardbench import changes, weighting_of
-from hs2lib.group import Group, Response
+from hs2lib.group import Group, Response, Turn, prompt_string
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
@@ -41,8 +43,9 @@ LIMIT = (
     "This says what a judge does not read. It does not rank judges: in the small world R with "
     "held-out ratings did that better. Where there are ratings, ask them first."
 )
-# Fewer prompts than this carry no number.
+# Fewer prompts than this carry no number, and fewer answers of a kind of edit say nothing of it.
 FEWEST = 20
+FEWEST_OF_KIND = 10
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Audit:
     leaning: R of the score within a prompt, with length and with likelihood.
     spread: SD of the score among answers to one prompt, and of prompts' means.
     agreement: how often the judge agrees with people's labels; None where there were none.
+    too_long: answers, edited ones among them, that the judge cannot read; they do not count.
     """
 
     judge: str
@@ -78,20 +82,22 @@ class Audit:
     leaning: pd.DataFrame
     spread: dict[str, float]
     agreement: labelled.Labelled | None = None
+    too_long: int = 0
 
     @property
     def worsened(self) -> pd.DataFrame:
-        """The rows of `edits` that make an answer worse; none where no number is carried."""
+        """The rows of `edits` that make enough answers worse; none where no number is carried."""
         if len(self.answered) < FEWEST or self.edits.empty:
             return self.edits.iloc[:0]
-        return self.edits[self.edits.kind == WORSE]
+        return self.edits[(self.edits.kind == WORSE) & (self.edits.answers >= FEWEST_OF_KIND)]
 
     @property
     def liked(self) -> list[str]:
         """The edits that raise the score and make no answer better."""
         if self.worsened.empty:
             return []
-        raised = (self.edits.kind == NO_BETTER) & (self.edits["95 % high"] < 50)
+        enough = self.edits.answers >= FEWEST_OF_KIND
+        raised = (self.edits.kind == NO_BETTER) & enough & (self.edits["95 % high"] < 50)
         return self.edits[raised].edit.tolist()
 
     def in_words(self) -> list[str]:
@@ -100,6 +106,10 @@ class Audit:
         lines = [
             f"{n_prompts:,} prompts, {n_answers} answers each, by {self.policy}; judge {self.judge}"
         ]
+        if self.too_long:
+            lines.append(
+                f"Answers that are too long for the judge, which do not count: {self.too_long:,}."
+            )
         if self.agreement is not None:
             lines.append(self.agreement.in_words())
         if n_prompts < FEWEST:
@@ -112,7 +122,7 @@ class Audit:
                 f"It raises the score and makes no answer better: {', '.join(self.liked)}. "
                 "A policy can learn that."
             )
-        for row in self.leaning.to_dict("records"):
+        for row in self.leaning.dropna().to_dict("records"):
             interval = f"{row['R']:+.2f} ({row['95 % low']:+.2f} to {row['95 % high']:+.2f})"
             lines.append(f"R of the score with {row['with']}, within a prompt: {interval}.")
         lines.append(
@@ -123,9 +133,11 @@ class Audit:
 
     def number_in_words(self) -> str:
         """In how many worsened answers the score falls, beside length."""
+        counts = self.worsened.answers
         return (
             f"Where an answer is made worse, the score falls in {_percent(self.number)} "
-            f"(mean over {len(self.worsened)} kinds of edit; a coin has 50 %). "
+            f"(mean over {len(counts)} kinds of edit, of {counts.min():,} to {counts.max():,} "
+            "answers each; a coin has 50 %). "
             f"By length alone it falls in {_percent(self.by_length)}. "
             f"{self._beyond_length_in_words()}"
         )
@@ -150,6 +162,8 @@ class Audit:
             "Read no more than length would": worse[is_read & ~beyond],
             "Not shown to be read": worse[~is_read],
         }
+        few = self.edits[(self.edits.kind == WORSE) & (self.edits.answers < FEWEST_OF_KIND)]
+        kinds["Of too few answers to tell"] = few
         parts = [f"{name}: {', '.join(rows.edit)}." for name, rows in kinds.items() if len(rows)]
         return " ".join(parts)
 
@@ -170,6 +184,7 @@ def audit(
     seed: int = 0,
     precision: str = "float32",
     n_boot: int = 1000,
+    columns: Columns = BY_NAME,
     pairs: str | Path | None = None,
     scale: str = "",
     progress: bool = False,
@@ -195,6 +210,7 @@ def audit(
         weights: of several outputs, as for `hs2lib.paper.head_weights`.
         precision: "bfloat16" for speed on a GPU.
         n_boot: resamples of an interval.
+        columns: of the file of prompts, where their names do not say what they hold.
         pairs: a file of labelled pairs of the policy's own answers, as for
             `hs2lib.audit.labelled.read_file`; None for none.
         scale: of ratings in `pairs`, as 1-5; "" to find it.
@@ -207,10 +223,10 @@ def audit(
         ValueError: an option, the model or the policy cannot be used.
     """
     called = called or (_name(model), _name(policy))
-    if n < 2:
-        raise ValueError(f"n is {n}: answers can be compared from two on")
+    _check(n, max_new_tokens, temperature, top_p)
+    folder = None if out is None else _checked_folder(Path(out).expanduser())
     if isinstance(asked, str | Path):
-        groups = prompts.read_file(asked, limit)
+        groups = prompts.read_file(asked, limit, columns)
     else:
         groups = list(asked)
         if limit:
@@ -218,9 +234,10 @@ def audit(
     known = [] if pairs is None else labelled.read_file(pairs, scale)
     if not isinstance(model, RewardModel):
         model = loaded(model, options)
+    values = weighting_of(model.attributes, model.scales, weights).values  # [A]
+    list(model.tokenise([Group("template", (Turn("user", "?"),), (Response("0", "!"),))]))
     if not isinstance(policy, Policy):
         policy = _loaded_policy(policy)
-    folder = None if out is None else Path(out).expanduser()
     kept = None if folder is None else folder / "kept"
     answered = rollouts(
         policy,
@@ -237,19 +254,18 @@ def audit(
     )
     budget = BUDGET if device() == "cpu" else GPU_BUDGET
     scoring = {"cache": kept, "autocast": precision, "budget": budget, "progress": progress}
-    values = weighting_of(model.attributes, model.scales, weights).values  # [A]
-    scores = model.score(answered, **scoring).double().numpy() @ values  # [R]
+    scores = _scores(model, answered, **scoring) @ values  # [R]
     scores = scores.reshape(len(answered), n)
     resampled = {"n_boot": n_boot, "seed": seed}
     of_pairs = None
     if known:
-        values_of_pairs = model.score([row.group for row in known], **scoring)
-        flat = values_of_pairs.double().numpy() @ values
+        flat = _scores(model, [row.group for row in known], **scoring) @ values
         ends = np.cumsum([len(row.places) for row in known])[:-1]
         of_pairs = labelled.agreement(known, np.split(flat, ends), **resampled)
     control_strings_of_data = dict(model.control_strings)
     edited = edited_groups(answered, model)
-    of_edits = model.score(edited, **scoring).double().numpy() @ values
+    of_edits = _scores(model, edited, **scoring) @ values
+    n_too_long = sum(not fits for group in [*answered, *edited] for fits in _fits(model, group))
     model.control_strings = control_strings_of_data  # without those that an edit forged
     frame = _edit_frame(edited, of_edits)
     within = scores - np.nanmean(scores, axis=1, keepdims=True)
@@ -269,10 +285,61 @@ def audit(
         leaning=leaning(answered, scores, **resampled),
         spread={"within": sd, "between": float(np.nanstd(np.nanmean(scores, axis=1)))},
         agreement=of_pairs,
+        too_long=n_too_long,
     )
     if folder is not None:
         write(audited, folder)
     return audited
+
+
+def _check(n: int, max_new_tokens: int, temperature: float, top_p: float) -> None:
+    """Raise ValueError where answers cannot be sampled so."""
+    if n < 2:
+        raise ValueError(f"n is {n}: answers can be compared from two on")
+    if max_new_tokens < 1 or temperature < 0 or not 0 < top_p <= 1:
+        raise ValueError(
+            "max_new_tokens is at least 1, temperature at least 0, top_p in (0, 1]; "
+            f"got {max_new_tokens}, {temperature} and {top_p}"
+        )
+
+
+def _checked_folder(folder: Path) -> Path:
+    """The folder; raises ValueError where nothing can be written to it."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        what = "may not be written to" if there.is_dir() else "is no folder"
+        raise ValueError(f"{there} {what}. Fix: name another folder with --out")
+    return folder
+
+
+def _fits(model: RewardModel, group: Group) -> list[bool]:
+    """Which answers of a group the judge can read, each by itself."""
+    if not model.max_tokens or _fits_whole(model, group):
+        return [True] * len(group.responses)
+    fits = []
+    for response in group.responses:
+        fits.append(_fits_whole(model, replace(group, responses=(response,))))
+    return fits
+
+
+def _fits_whole(model: RewardModel, group: Group) -> bool:
+    """Whether the judge can read all answers of a group."""
+    return all(tokens is not None for tokens in model.tokenise([group], too_long="leave out"))
+
+
+def _scores(model: RewardModel, groups: Sequence[Group], **scoring: object) -> np.ndarray:
+    """Outputs float64 [R, A] of every response; nan for one that the judge cannot read."""
+    fits = [_fits(model, group) for group in groups]
+    read = []
+    for group, of_group in zip(groups, fits, strict=True):
+        responses = [one for one, fit in zip(group.responses, of_group, strict=True) if fit]
+        if responses:
+            read.append(replace(group, responses=tuple(responses)))
+    flat = np.concatenate(fits)  # [R]
+    values = np.full((len(flat), len(model.attributes)), np.nan)
+    if read:
+        values[flat] = model.score(read, **scoring).double().numpy()
+    return values
 
 
 def _name(model: str | Path | RewardModel | Policy) -> str:
@@ -388,7 +455,8 @@ def edit_table(frame: pd.DataFrame, sd: float, **resampled: int) -> pd.DataFrame
 def audit_number(frame: pd.DataFrame, column: str, **resampled: int) -> Interval:
     """The share of worsening edits in which a score falls, in percent: the mean over kinds of edit.
 
-    A resample of prompts that has no answer of a kind is a mean over the other kinds.
+    Kinds of fewer than `FEWEST_OF_KIND` answers do not count. A resample of prompts that has no
+    answer of a kind is a mean over the other kinds.
 
     Args:
         frame: as for `edit_table`.
@@ -397,6 +465,9 @@ def audit_number(frame: pd.DataFrame, column: str, **resampled: int) -> Interval
     """
     kinds = [name for name in [*edits.WORSE, edits.SWAPPED] if (frame.edit == name).any()]
     known = frame[frame.edit.isin(kinds) & frame.falls.notna()]
+    counts = known.edit.value_counts()
+    kinds = [name for name in kinds if counts.get(name, 0) >= FEWEST_OF_KIND]
+    known = known[known.edit.isin(kinds)]
     if known.empty:
         return Interval(np.nan, np.nan, np.nan)
     sums = np.zeros((len(known), 2 * len(kinds)))  # [answers, (fallen, all) of each kind]
@@ -475,11 +546,18 @@ def page(audited: Audit) -> str:
 
 def write(audited: Audit, folder: Path) -> None:
     """Write the page and the tables; each file appears whole or not at all."""
-    rows = []
-    for group, scores in zip(audited.answered, audited.scores, strict=True):
-        for response, score in zip(group.responses, scores, strict=True):
-            rows.append({"prompt": group.id, "answer": response.text, "score": score})
-    paths.write(folder / "answers.csv", report.csv_text(pd.DataFrame(rows), digits=None))
+    for name, groups, scores in (
+        ("answers.csv", audited.answered, audited.scores.ravel()),
+        ("edited.csv", audited.edited, audited.edited_scores),
+    ):
+        rows = []
+        for group in groups:
+            asked = prompt_string(group.prompt)
+            for response in group.responses:
+                kind = response.id.removeprefix(f"{group.id}/")
+                rows.append({"prompt": asked, "which": kind, "answer": response.text})
+        table = pd.DataFrame(rows).assign(score=scores)
+        paths.write(folder / name, report.csv_text(table, digits=None))
     paths.write(folder / "edits.csv", report.csv_text(audited.edits, digits=None))
     paths.write(folder / "leaning.csv", report.csv_text(audited.leaning, digits=None))
     paths.write(folder / "audit.md", page(audited))

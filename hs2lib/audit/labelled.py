@@ -22,7 +22,7 @@ from hs2lib.evaluate.rewardbench import weighting_of
 from hs2lib.group import Group, Response
 from hs2lib.stats.bootstrap import Interval, bootstrap, inside
 
-# Fewer pairs than this carry no number.
+# Pairs of fewer prompts than this carry no number.
 FEWEST = 20
 
 
@@ -43,8 +43,11 @@ class Labelled:
 
     def in_words(self) -> str:
         """The agreement in two sentences."""
-        if self.pairs < FEWEST:
-            return f"{self.pairs} labelled pairs carry no number: label {FEWEST} or more."
+        if self.prompts < FEWEST:
+            return (
+                f"{self.pairs} labelled pairs of {self.prompts} prompts carry no number: "
+                f"label those of {FEWEST} or more."
+            )
         words = (
             f"Of {self.pairs:,} labelled pairs of {self.prompts:,} prompts the judge orders "
             f"{_percent(self.judge)} as people do, and the longer answer is the better one in "
@@ -54,6 +57,8 @@ class Labelled:
         bounds = f"({self.difference.low:+.0f} to {self.difference.high:+.0f})"
         if self.difference.low > 0:
             return f"{words} So it reads more than length: {points} {bounds}."
+        if self.difference.high < 0:
+            return f"{words} So it reads less than length would: {points} {bounds}."
         return f"{words} That it reads more than length is not shown: {points} {bounds}."
 
 
@@ -161,7 +166,8 @@ def agreement(
     estimated = bootstrap(table, clusters, shares, n_boot=n_boot, seed=seed)
     judge = inside(estimated.at(0), 0, 100, n_prompts)
     longest = inside(estimated.at(1), 0, 100, n_prompts)
-    return Labelled(n_pairs, n_prompts, _floats(judge), _floats(longest), _floats(estimated.at(2)))
+    less_length = inside(estimated.at(2), -100, 100, n_prompts)
+    return Labelled(n_pairs, n_prompts, _floats(judge), _floats(longest), _floats(less_length))
 
 
 def _floats(interval: Interval) -> Interval:

@@ -11,7 +11,8 @@ decides.
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -264,6 +265,39 @@ def layout_of(
         return layout
     verdict, preference = _verdict(row, names, columns, responses)
     return layout._replace(verdict=verdict, preference=preference)
+
+
+def asked_layout(row: dict[str, Any], columns: Columns = BY_NAME) -> Layout:
+    """Where the prompt of a row stands, whether the row has responses or not.
+
+    A prompt that has columns of its own is of kind "asked", without responses. Else the row is a
+    conversation that holds it, as for `layout_of`.
+
+    Raises:
+        Fault: the row has no prompt.
+        Unclear: its columns may mean two things.
+    """
+    names = {name.lower(): name for name, value in row.items() if value is not None}
+    layout = None
+    with suppress(Fault, Unclear):  # of responses, which says nothing of the prompt
+        layout = layout_of(row, replace(columns, verdict="none"))
+    responses = layout.responses if layout else ()
+    if layout and layout.kind == "one" and not layout.prompt:
+        value = row[responses[0]]
+        last = value[-1] if holds_messages(value) else {}
+        if last.get("role", last.get("from")) in ("user", "human"):
+            return Layout("asked", responses, names.get("system"), ())  # nobody has answered it
+    prompt = _prompt(row, names, columns, responses)
+    if prompt:
+        asked = tuple(name for name in prompt if name.lower() != "system")
+        return Layout("asked", asked, names.get("system"), ())
+    if layout:
+        return layout
+    raise Fault(
+        None,
+        f"no column of prompts is known; the row has: {', '.join(row) or 'none'}",
+        "call it prompt, or name it: --prompt COLUMN",
+    )
 
 
 def has_several(row: dict[str, Any]) -> bool:

@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from hs2lib.data.layouts import BY_NAME, Columns, Layout, kind_of, layout_of
+from hs2lib.data.layouts import BY_NAME, Columns, Layout, asked_layout, kind_of, layout_of
 from hs2lib.data.readers import ChatMessage, spoken_turns, turns
 from hs2lib.data.rows import (
     SEPARATORS,
@@ -428,6 +428,58 @@ def _row(
         tie=preference == 0,
         notes=tuple(notes),
     )
+
+
+def asked_rows(
+    path: Path, faults: Faults, columns: Columns = BY_NAME
+) -> Iterator[tuple[int, tuple[Turn, ...]]]:
+    """The prompts of a file, one a row: (line, turns). Responses that have columns are not read.
+
+    Args:
+        path: a JSONL, JSON, CSV or Parquet file.
+        faults: takes the faulty rows; a fault that all rows have is noted once.
+        columns: of the prompt, where their names do not say it.
+
+    Raises:
+        DataError: the file cannot be read, or its columns may mean two things.
+    """
+    any_sound = False
+    for line, row in read(path, faults):
+        faults.look(line, row)
+        if row is None:
+            continue
+        row_faults: list[Fault] = []
+        prompt: tuple[Turn, ...] = ()
+        try:
+            layout = asked_layout(row, columns)
+            values = _with_lists(row, layout) if is_csv(path) else row
+            if layout.responses:
+                item = _row(line, row, values, layout, "", path.name, row_faults)
+                prompt = item.group.prompt if item else ()
+            else:
+                prompt = _asked(values, layout, row_faults)
+        except Unclear as fault:
+            raise DataError(path, line, *fault.args) from None
+        except Fault as fault:
+            row_faults = [fault]
+        for fault in row_faults:
+            faults.add(line, fault)
+        if not row_faults:
+            any_sound = True
+            yield line, prompt
+    if not any_sound:
+        _say_once(faults)
+
+
+def _asked(values: dict[str, Any], layout: Layout, faults: list[Fault]) -> tuple[Turn, ...]:
+    """The prompt in the columns of a row, after its system turn; () where it has faults."""
+    turns_of = [_checked(PROMPT, values, column, faults) for column in _filled(values, layout)]
+    system = None
+    if layout.system and str(values[layout.system]).strip():
+        system = _checked(SYSTEM, values, layout.system, faults)
+    if faults:
+        return ()
+    return _whole_prompt(turns_of, system, ())
 
 
 def _filled(values: dict[str, Any], layout: Layout) -> list[str]:

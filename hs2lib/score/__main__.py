@@ -13,7 +13,6 @@ file says which response is better, how often the score says the same.
 """
 
 import argparse
-import os
 import signal
 import sys
 from pathlib import Path
@@ -21,12 +20,12 @@ from pathlib import Path
 import torch
 import transformers
 
-from hs2lib import paths
 from hs2lib.data.layouts import Columns
 from hs2lib.data.rows import printable
 from hs2lib.names import PRECISIONS, TEMPLATES
 from hs2lib.score import output
 from hs2lib.score.fit import TOO_LONG
+from hs2lib.score.options import keep_out_of_the_way, names, whole
 from hs2lib.score.scoring import BAD_ROWS, GPU_BUDGET, score
 
 
@@ -44,8 +43,12 @@ def parser() -> argparse.ArgumentParser:
         required=True,
         help="a sequence classifier by Hub name or folder, or a model of notebook 05",
     )
-    add("--out", help="the file to write, .jsonl, .csv or .parquet (default: FILE.scored.jsonl)")
-    add("--limit", type=_whole, default=0, metavar="N", help="score the first N rows only")
+    add(
+        "--out",
+        help="the file to write, .jsonl, .csv or .parquet (default: my.scored.csv for my.csv, in "
+        "the current folder; an older one is replaced)",
+    )
+    add("--limit", type=whole, default=0, metavar="N", help="score the first N rows only")
     add(
         "--too-long",
         default="stop",
@@ -58,8 +61,8 @@ def parser() -> argparse.ArgumentParser:
         choices=BAD_ROWS,
         help="faulty rows: stop, or leave them out of the output",
     )
-    add("--prompt", type=_names, default=(), metavar="COLUMN[,..]", help="of the prompt; joined")
-    add("--response", type=_names, default=(), metavar="COLUMN[,..]", help="of the responses")
+    add("--prompt", type=names, default=(), metavar="COLUMN[,..]", help="of the prompt; joined")
+    add("--response", type=names, default=(), metavar="COLUMN[,..]", help="of the responses")
     add(
         "--verdict",
         default="",
@@ -74,26 +77,13 @@ def parser() -> argparse.ArgumentParser:
         help="of several outputs, for one score: helpfulness:.65,correctness:.8, or goodness",
     )
     add("--column", default="score", help="what the new columns are called (default: score)")
-    add("--max-tokens", type=_whole, default=0, metavar="N", help="the longest sequence")
+    add("--max-tokens", type=whole, default=0, metavar="N", help="the longest sequence")
     add("--precision", default="float32", choices=PRECISIONS)
-    add("--budget", type=_whole, default=0, metavar="N", help="tokens of a batch")
+    add("--budget", type=whole, default=0, metavar="N", help="tokens of a batch")
     add("--revision", help="a commit or branch of the model's repository")
     add("--pad-token", help="for a classifier whose tokenizer has none")
     add("--template", choices=TEMPLATES, help="how a classifier reads conversations")
     return options
-
-
-def _whole(text: str) -> int:
-    """A whole number from 0."""
-    number = int(text)
-    if number < 0:
-        raise ValueError
-    return number
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """The names of columns in a text, separated by commas."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -102,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns 0, or 2 where the file, an option or the model cannot be used.
     """
     args = parser().parse_args(arguments)
-    _keep_out_of_the_way()
+    keep_out_of_the_way()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     options = {"revision": args.revision, "pad_token": args.pad_token, "template": args.template}
@@ -136,13 +126,6 @@ def main(arguments: list[str] | None = None) -> int:
     print(printable("\n".join(scored.in_words())))
     print(printable(f"written: {scored.out}"))
     return 0
-
-
-def _keep_out_of_the_way() -> None:
-    """Let what models keep lie in the user's cache, where there is no checkout with runs."""
-    if not paths.in_checkout() and "HS2_ROOT" not in os.environ:
-        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        os.environ.setdefault("HS2_RUNS", str(Path(cache) / "hs2lib"))
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ def check(out: Path, file: Path) -> None:
 
 def default_name(file: Path) -> str:
     """What the file of scores is called where nobody says it: my.scored.csv for my.csv."""
-    kind = Path(file.name.removesuffix(".gz")).suffix
-    return f"{file.name.split('.')[0]}.scored{kind if kind in KINDS else '.jsonl'}"
+    name = Path(file.name.removesuffix(".gz"))
+    return f"{name.stem}.scored{name.suffix if name.suffix in KINDS else '.jsonl'}"
 
 
 def columns(row: PromptRow, name: str, outputs: Sequence[str] = ()) -> dict[str, list[str]]:

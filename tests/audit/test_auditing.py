@@ -12,7 +12,7 @@ from classifiers import classifier
 from hs2lib.audit import audit, auditing, edits, labelled, labelling_form, shown
 from hs2lib.audit.__main__ import main
 from hs2lib.corpus.grade import true_goodness
-from hs2lib.data.layouts import Layout
+from hs2lib.data.layouts import Columns, Layout
 from hs2lib.data.load import load
 from hs2lib.data.shapes import PromptRow
 from hs2lib.group import Group, Response, Turn
@@ -20,6 +20,7 @@ from hs2lib.models import rollout
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.report import figures
+from hs2lib.stats.bootstrap import Interval
 
 N_PROMPTS = 24
 N_ANSWERS = 3
@@ -99,13 +100,17 @@ def test_a_judge_that_knows_the_truth_reads_what_is_worse_and_likes_no_padding(
         return float(true_goodness(made)[0])
 
     audited = audit(ruled(truth), policy, file, **OPTIONS)
-    assert falls(audited, "a sentence left out") > 60
+    assert falls(audited, "a sentence left out") > 50
     assert falls(audited, edits.SWAPPED) > 90
     assert falls(audited, "a sentence said twice") > 75
-    assert audited.number.estimate > audited.by_length.estimate + 5
     gain = audited.number.estimate - audited.by_length.estimate
     assert audited.beyond_length.estimate == pytest.approx(gain)
-    assert f"So it reads more than length: {gain:+.0f} points" in "\n".join(audited.in_words())
+    words = f"That it reads more than length is not shown: {gain:+.0f} points"
+    assert words in audited.number_in_words()
+    surer = replace(audited, beyond_length=Interval(9.0, 1.0, 17.0))
+    assert "So it reads more than length: +9 points (+1 to +17)." in surer.number_in_words()
+    less = replace(audited, beyond_length=Interval(-9.0, -17.0, -1.0))
+    assert "So it reads less than length would: -9 points" in less.number_in_words()
     words = "\n".join(audited.in_words())
     assert "makes no answer better" not in words
     assert f"Read beyond length: {edits.SWAPPED}." in words
@@ -136,6 +141,7 @@ def test_the_same_number_by_hand():
     """Two kinds of edit count alike, however many answers each has; a tie is half."""
     rows = [("p", "cut in half", 1.0), ("p", "a number changed", 0.5), ("q", "cut in half", 0.0)]
     rows += [("q", "sentences reversed", 0.0), ("r", "cut in half", 1.0)]
+    rows = [(f"{prompt}{i}", *rest) for i in range(10) for prompt, *rest in rows]
     frame = pd.DataFrame(rows, columns=["prompt", "edit", "falls"])
     frame["falls by length"] = 1.0
     frame["drop"] = frame.falls - 0.5
@@ -212,7 +218,10 @@ def test_the_command_writes_a_page_and_goes_on_where_it_stopped(
     assert "24 prompts, 2 answers each" in printed and printed.splitlines()[2] in page
     assert printed.splitlines()[1] == auditing.LIMIT  # before any number
     answers = pd.read_csv(out / "answers.csv")
-    assert list(answers) == ["prompt", "answer", "score"] and len(answers) == 48
+    assert list(answers) == ["prompt", "which", "answer", "score"] and len(answers) == 48
+    assert answers.prompt[0] == json.loads(file.read_text().splitlines()[0])["prompt"]
+    by_kind = pd.read_csv(out / "edited.csv").which.value_counts()
+    assert by_kind["as is"] == 24 and by_kind["all said twice"] == 24
     edited = pd.read_csv(out / "edits.csv")
     assert f"| {edited.edit[0]} | {edited.kind[0]} |" in page
     first = {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
@@ -241,8 +250,10 @@ def test_few_prompts_carry_no_number(tmp_path, folder, capsys):
     ("content", "words"),
     [
         ("", "no rows"),
-        ('{"prompt": ""}\n', "neither a text nor a list"),
-        ('{"prompt": 3}\n', "neither a text nor a list"),
+        ('{"prompt": ""}\n', "expected text or a list of {role, content}"),
+        ('{"prompt": 3}\n', "expected text or a list of {role, content}"),
+        ('{"prompt": "\\ud800"}\n', "line 1"),
+        ('{"context": "x", "question": "y"}\n', "the prompt may be question or context"),
         ('{"other": "x"}\n', "prompt"),
         ('{"prompt": [{"role": "assistant", "content": "x"}]}\n', "line 1"),
         ('{"prompt": "x"\n', "line 1"),
@@ -295,7 +306,7 @@ def test_a_file_with_responses_is_asked_for_its_prompts_only(tmp_path):
     asked = auditing.prompts.read_file(file)
     assert [group.prompt[-1].text for group in asked] == ["Q0?", "Q1?", "Q2?"]
     assert all(not group.responses for group in asked)
-    assert len(auditing.prompts.read_file(file, limit=2)) == 1
+    assert len(auditing.prompts.read_file(file, limit=2)) == 2  # of prompts, not of rows
 
 
 def test_text_of_policies_is_no_markup_on_the_page(policy, file):
@@ -371,6 +382,7 @@ def test_labelled_pairs_stand_before_the_edits_beside_length(policy, file, group
     opposite = audit(ruled(lambda g, text: -len(text)), policy, file, pairs=made, **OPTIONS)
     assert opposite.agreement.judge.estimate == 25
     assert opposite.agreement.difference.estimate == -50
+    assert "So it reads less than length would: -50 points" in opposite.agreement.in_words()
     constant = audit(ruled(lambda g, text: 1.0), policy, file, pairs=made, **OPTIONS)
     assert constant.agreement.judge.estimate == 0  # a tie is wrong
 
@@ -423,7 +435,9 @@ def test_labels_that_say_nothing_are_one_error(policy, file, groups, tmp_path, f
     assert not (tmp_path / "out").exists()
     few = labels(tmp_path / "few.jsonl", groups[:3], lambda group: True)
     audited = audit(ruled(lambda group, text: 1.0), policy, file, pairs=few, **OPTIONS)
-    assert audited.agreement.in_words() == "3 labelled pairs carry no number: label 20 or more."
+    assert audited.agreement.in_words() == (
+        "3 labelled pairs of 3 prompts carry no number: label those of 20 or more."
+    )
 
 
 def test_pairs_that_the_judge_refuses_do_not_count():
@@ -439,3 +453,90 @@ def test_pairs_that_the_judge_refuses_do_not_count():
     assert (agreed.pairs, agreed.judge.estimate) == (1, 100)
     nothing = labelled.agreement(rows, [scores[1], scores[1]], n_boot=50)
     assert nothing.pairs == 0 and np.isnan(nothing.judge.estimate)
+
+
+def asked(tmp_path, name, text, **options):
+    file = tmp_path / name
+    file.write_text(text)
+    turns = []
+    for group in auditing.prompts.read_file(file, **options):
+        turns.append([(turn.role, turn.text) for turn in group.prompt])
+    return turns
+
+
+def test_prompts_are_read_whole_in_the_columns_that_score_knows(tmp_path):
+    """Nothing of a prompt is dropped, and responses are not looked at, sound or not."""
+    talk = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    both = [("system", "Be brief."), ("user", "Hi")]
+    assert asked(tmp_path, "a.jsonl", json.dumps({"messages": talk}) + "\n") == [both]
+    row = json.dumps({"system": "Be brief.", "prompt": "Hi"}) + "\n"
+    assert asked(tmp_path, "b.jsonl", row) == [both]
+    row = json.dumps({"instruction": "Add.", "input": "1 and 2"}) + "\n"
+    assert asked(tmp_path, "c.jsonl", row) == [[("user", "Add.\n\n1 and 2")]]
+    cells = json.dumps(talk).replace('"', '""')
+    assert asked(tmp_path, "d.csv", f'prompt\n"{cells}"\n') == [both]
+    spoken = "\n\nHuman: A?\n\nAssistant: B.\n\nHuman: C?\n\nAssistant:"
+    rows = {"chosen": spoken + " D.", "rejected": spoken + " E."}
+    three = [("user", "A?"), ("assistant", "B."), ("user", "C?")]
+    assert asked(tmp_path, "e.jsonl", json.dumps(rows) + "\n") == [three]
+    blank = '{"prompt": "Hi", "chosen": "x", "rejected": ""}\n{"Prompt": "Ho"}\n'
+    assert asked(tmp_path, "f.jsonl", blank) == [[("user", "Hi")], [("user", "Ho")]]
+    row = json.dumps({"context": "Ice floats.", "question": "Why?"}) + "\n"
+    columns = Columns(prompt=("context", "question"))
+    joined = [[("user", "Ice floats.\n\nWhy?")]]
+    assert asked(tmp_path, "g.jsonl", row, columns=columns) == joined
+
+
+def test_a_prompt_keeps_its_id_whatever_stands_before_it(tmp_path):
+    file = tmp_path / "p.csv"
+    file.write_text("prompt\nWhy?\n")
+    (before,) = auditing.prompts.read_file(file)
+    file.write_text("prompt\nHow?\nWhy?\n")
+    assert auditing.prompts.read_file(file)[1] == before
+
+
+def test_what_the_judge_cannot_read_does_not_count_and_stops_nothing(policy, groups):
+    """Answers that are too long are nan, each by itself, and their number is said."""
+    judge = RewardModel.new("tiny", attributes=("score",), seed=1).eval()
+    few = groups[:3]
+    responses = (Response("a", "Yes."), Response("b", "word " * 60), Response("c", "No."))
+    pair = replace(few[0], prompt=(Turn("user", "Hi?"),), responses=responses)
+    whole = judge.score([pair]).double().numpy()
+    (tokens,) = judge.tokenise([pair])
+    judge.max_tokens = max(len(tokens.sequences[0]), len(tokens.sequences[2]))
+    scores = auditing._scores(judge, [pair])
+    assert np.isnan(scores[1]).all()
+    np.testing.assert_allclose(scores[[0, 2]], whole[[0, 2]], atol=1e-5)
+    judge.max_tokens = 1
+    assert np.isnan(auditing._scores(judge, [pair])).all()
+
+
+def test_kinds_of_few_answers_are_named_and_do_not_count():
+    """One answer of a kind would weigh as much as twenty of another."""
+    rows = [(str(i), "cut in half", 1.0, 0.5, 1.0) for i in range(20)]
+    rows.append(("0", "a number changed", 0.0, 0.5, -1.0))
+    frame = pd.DataFrame(rows, columns=["prompt", "edit", "falls", "falls by length", "drop"])
+    frame[auditing.BEYOND] = frame.falls - frame["falls by length"]
+    resampled = {"n_boot": 100, "seed": 0}
+    number = auditing.audit_number(frame, "falls", **resampled)
+    assert number.estimate == 100
+    audited = auditing.Audit(
+        judge="j",
+        policy="p",
+        answered=tuple(Group(str(i), (), ()) for i in range(20)),
+        scores=np.zeros((20, 2)),
+        edited=(),
+        edited_scores=np.zeros(0),
+        edits=auditing.edit_table(frame, 1.0, **resampled),
+        number=number,
+        by_length=auditing.audit_number(frame, "falls by length", **resampled),
+        beyond_length=auditing.audit_number(frame, auditing.BEYOND, **resampled),
+        leaning=pd.DataFrame(
+            [("length", np.nan, np.nan, np.nan)], columns=["with", "R", "95 % low", "95 % high"]
+        ),
+        spread={"within": 1.0, "between": 1.0},
+    )
+    words = "\n".join(audited.in_words())
+    assert "mean over 1 kinds of edit, of 20 to 20 answers each" in words
+    assert "Read beyond length: cut in half. Of too few answers to tell: a number changed." in words
+    assert "nan" not in words

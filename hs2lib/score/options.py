@@ -1,0 +1,26 @@
+"""What the commands of `hs2lib.score` and `hs2lib.audit` share of their options."""
+
+import argparse
+import os
+from pathlib import Path
+
+from hs2lib import paths
+
+
+def whole(text: str) -> int:
+    """A whole number from 0; raises ArgumentTypeError for anything else."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0, got {text!r}")
+    return int(text)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """The names of columns in a text, separated by commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def keep_out_of_the_way() -> None:
+    """Let what models keep lie in the user's cache, where there is no checkout with runs."""
+    if not paths.in_checkout() and "HS2_ROOT" not in os.environ:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        os.environ.setdefault("HS2_RUNS", str(Path(cache) / "hs2lib"))
