@@ -60,13 +60,12 @@ def truth_in_words(audited: Audit, worse: pd.Series) -> str:
 
 
 def leaning_in_words(audited: Audit) -> str:
-    """How much of the score's variance within a prompt goes with length and likelihood."""
+    """How much of the score's variance within a prompt goes with length and with likelihood."""
     parts = []
-    for row in audited.leaning.to_dict("records"):
-        parts.append(f"{100 * row['R'] ** 2:.0f} % with {row['with']}")
-    return (
-        f"Of the score's variance among answers to one prompt {' and '.join(parts)} goes together."
-    )
+    for row in audited.leaning.dropna().to_dict("records"):
+        parts.append(f"{row['with']} accounts for {100 * row['R'] ** 2:.0f} %")
+    accounted = ", ".join(parts) or "nothing is known"
+    return f"Of the score's variance among answers to one prompt: {accounted}."
 
 
 def foretells() -> str:

@@ -331,7 +331,7 @@ def test_the_figure_and_the_table_show_each_edit_beside_length(policy, file):
     worse = pd.Series(100.0, index=audited.edits.edit)
     assert "makes 100 % of the answers worse" in shown.truth_in_words(audited, worse)
     assert "would have 100 %" in shown.truth_in_words(audited, worse)
-    assert "100 % with length in characters and" in shown.leaning_in_words(audited)
+    assert "length in characters accounts for 100 %, log" in shown.leaning_in_words(audited)
     few = replace(audited, answered=audited.answered[:3], scores=audited.scores[:3])
     assert len(shown.verdict(few)) == 1 and len(shown.verdict(audited)) == 5
 
