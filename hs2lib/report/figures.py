@@ -761,7 +761,9 @@ def differences(
     """
     compared = list(rows.comparison.unique())
     named = {}  # what the legend names: who measures -> a point of its
-    size = (4.2 * len(panels) + 1.5, 0.9 + 0.5 * len(compared))
+    names = [name.replace(" minus ", "\nminus ") for name in compared]
+    longest = max(len(line) for name in names for line in name.split("\n"))
+    size = (3.6 * len(panels) + 0.08 * longest, 0.9 + 0.45 * len(compared))
     fig, axes = plt.subplots(
         1, len(panels), figsize=size, layout="constrained", squeeze=False, sharey=True
     )
@@ -769,16 +771,26 @@ def differences(
         for side, (label, look) in enumerate((("truth", TRUTH), ("reward model", SCORE))):
             part = rows[rows.measure == measures[side]].set_index("comparison").reindex(compared)
             if part.difference.notna().any():
-                at = np.arange(len(compared)) - 0.12 + 0.24 * side
+                apart = 0.24 * side - 0.12 if all(measures) else 0.0
+                at = np.arange(len(compared)) + apart
                 values = part[["difference", "low", "high"]].to_numpy(float).T
                 dots(ax, at, *values, look, label=label)
         ax.axvline(0, color="black", lw=0.8)
-        ax.set(xlabel=unit, yticks=range(len(compared)), yticklabels=compared)
+        ax.set(xlabel=unit, yticks=range(len(compared)), yticklabels=names)
+        ax.tick_params(axis="y", labelsize=8)
         ax.xaxis.set_major_locator(MaxNLocator(5))
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             named[label] = handle
     axes[0, 0].invert_yaxis()
-    fig.legend(list(named.values()), list(named), fontsize=8, loc="outside right upper")
+    if len(named) > 1:
+        fig.legend(
+            list(named.values()),
+            list(named),
+            fontsize=8,
+            ncols=len(named),
+            loc="outside lower center",
+            frameon=False,
+        )
     if title:
         fig.suptitle(title, fontsize=10)
     return fig
