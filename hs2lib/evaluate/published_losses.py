@@ -141,3 +141,24 @@ def real_shown() -> pd.DataFrame:
         text = f"{row['value']:.1f} [{row['low']:.1f}, {row['high']:.1f}]"
         rows.append((title_of(row["learner"]), text, less_longer.get(row["learner"], "")))
     return pd.DataFrame(rows, columns=["learner", "pairs right, %", "less the longer answer"])
+
+
+def real_in_words() -> str:
+    """How the best learner and the longer answer fare on the real pairs; "" without any."""
+    of_real = record().get("real", {})
+    if not of_real:
+        return ""
+    value = {row["learner"]: row["value"] for row in of_real["rows"]}
+    learners = [name for name in value if name != LONGER]
+    best = max(learners, key=value.get)
+    below = [
+        row["first"]
+        for row in of_real["differences"]
+        if row["second"] == LONGER and row["high"] < 0
+    ]
+    return (
+        f"Of {of_real['pairs']} real pairs the longer answer is the better one in "
+        f"{value[LONGER]:.1f} %. The best of {len(learners)} learners, {title_of(best)}, has "
+        f"{value[best]:.1f} %. Shown to be below the longer answer: {len(below)} of "
+        f"{len(learners)}."
+    )

@@ -31,7 +31,20 @@ def test_without_a_published_benchmark_its_tables_are_empty(tmp_path, monkeypatc
     assert len(published.means_shown()) == len(published.real_shown()) == 0
     assert "learner" in published.means() and "first" in published.gains()
     assert published.sentences() == published.shown_in_words() == []
-    assert published.fewer_in_words() == ""
+    assert published.fewer_in_words() == published.real_in_words() == ""
+
+
+def test_real_pairs_are_held_against_the_longer_answer(write):
+    rows = [
+        {"learner": name, "value": value} for name, value in (("plain", 56.0), ("scaled", 54.0))
+    ]
+    rows.append({"learner": LONGER, "value": 61.9})
+    below = [difference("plain", LONGER, -5.9, -9, -1), difference("scaled", LONGER, -7, -15, 1)]
+    write({"real": {"pairs": 331, "rows": rows, "differences": below}})
+    words = published.real_in_words()
+    assert words.startswith("Of 331 real pairs the longer answer is the better one in 61.9 %.")
+    assert "The best of 2 learners, Bradley-Terry, has 56.0 %." in words
+    assert words.endswith("below the longer answer: 1 of 2.")
 
 
 def test_what_one_seed_published_has_no_interval_and_says_so(write):
