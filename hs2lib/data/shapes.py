@@ -11,7 +11,7 @@ list, or numbered columns). `hs2lib.data.layouts` knows the names.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from pathlib import Path
@@ -279,31 +279,49 @@ def prompt_rows(
     cells = is_csv(path)
     mark = separator(path) if cells else ","
     first: tuple[int, Layout] | None = None
+
+    def read_one(line: int, row: dict[str, Any], row_faults: list[Fault]) -> PromptRow | None:
+        """A row with its responses, in the shape of the first row."""
+        nonlocal first
+        layout = layout_of(row, columns, several_only)
+        first = first or (line, layout)
+        _check_shape(layout, *first, several_only)
+        values = _with_lists(row, layout) if cells else row
+        return _row(line, row, values, layout, f"{stem}/{line - 1}", path.name, row_faults)
+
+    for _, item in _sound_rows(path, faults, read_one):
+        if mark != ",":
+            note = f"cells separated by {SEPARATORS[mark].removeprefix('a ')}s"
+            item = replace(item, notes=(*item.notes, note))
+        yield item
+
+
+def _sound_rows(
+    path: Path, faults: Faults, read_one: Callable[[int, dict[str, Any], list[Fault]], Any]
+) -> Iterator[tuple[int, Any]]:
+    """(line, what `read_one` makes of the row) of each sound row; other rows' faults are noted.
+
+    A fault that all rows have is noted once. Raises DataError as `prompt_rows` does.
+
+    read_one: of (line, row, list that takes the row's faults). It may raise Fault and Unclear.
+    """
     any_sound = False
     for line, row in read(path, faults):
         faults.look(line, row)
         if row is None:
             continue
+        row_faults: list[Fault] = []
         try:
-            layout = layout_of(row, columns, several_only)
-            first = first or (line, layout)
-            _check_shape(layout, *first, several_only)
-            values = _with_lists(row, layout) if cells else row
-            row_faults: list[Fault] = []
-            item = _row(line, row, values, layout, f"{stem}/{line - 1}", path.name, row_faults)
+            item = read_one(line, row, row_faults)
         except Unclear as fault:
             raise DataError(path, line, *fault.args) from None
         except Fault as fault:
             row_faults = [fault]
         for fault in row_faults:
             faults.add(line, fault)
-        if row_faults:
-            continue
-        any_sound = True
-        if mark != ",":
-            note = f"cells separated by {SEPARATORS[mark].removeprefix('a ')}s"
-            item = replace(item, notes=(*item.notes, note))
-        yield item
+        if not row_faults:
+            any_sound = True
+            yield line, item
     if not any_sound:
         _say_once(faults)
 
@@ -381,10 +399,7 @@ def _row(
         source: what captions say of it.
         faults: takes what is wrong.
     """
-    turns_of = [_checked(PROMPT, values, column, faults) for column in _filled(values, layout)]
-    system = None
-    if layout.system and str(values[layout.system]).strip():
-        system = _checked(SYSTEM, values, layout.system, faults)
+    turns_of, system = _prompt_parts(values, layout, faults)
     responses: list[Read] = []
     places: list[tuple[str, int | None]] = []
     counts = []
@@ -443,43 +458,30 @@ def asked_rows(
     Raises:
         DataError: the file cannot be read, or its columns may mean two things.
     """
-    any_sound = False
-    for line, row in read(path, faults):
-        faults.look(line, row)
-        if row is None:
-            continue
-        row_faults: list[Fault] = []
-        prompt: tuple[Turn, ...] = ()
-        try:
-            layout = asked_layout(row, columns)
-            values = _with_lists(row, layout) if is_csv(path) else row
-            if layout.responses:
-                item = _row(line, row, values, layout, "", path.name, row_faults)
-                prompt = item.group.prompt if item else ()
-            else:
-                prompt = _asked(values, layout, row_faults)
-        except Unclear as fault:
-            raise DataError(path, line, *fault.args) from None
-        except Fault as fault:
-            row_faults = [fault]
-        for fault in row_faults:
-            faults.add(line, fault)
-        if not row_faults:
-            any_sound = True
-            yield line, prompt
-    if not any_sound:
-        _say_once(faults)
+    cells = is_csv(path)
+
+    def read_one(line: int, row: dict[str, Any], row_faults: list[Fault]) -> tuple[Turn, ...]:
+        """The prompt of a row."""
+        layout = asked_layout(row, columns)
+        values = _with_lists(row, layout) if cells else row
+        if layout.responses:
+            item = _row(line, row, values, layout, "", path.name, row_faults)
+            return item.group.prompt if item else ()
+        spoken = _prompt_parts(values, layout, row_faults)
+        return () if row_faults else _whole_prompt(*spoken, ())
+
+    yield from _sound_rows(path, faults, read_one)
 
 
-def _asked(values: dict[str, Any], layout: Layout, faults: list[Fault]) -> tuple[Turn, ...]:
-    """The prompt in the columns of a row, after its system turn; () where it has faults."""
+def _prompt_parts(
+    values: dict[str, Any], layout: Layout, faults: list[Fault]
+) -> tuple[list[tuple[Turn, ...]], str | None]:
+    """The turns of each column of the prompt, and the text of the column of the system turn."""
     turns_of = [_checked(PROMPT, values, column, faults) for column in _filled(values, layout)]
     system = None
     if layout.system and str(values[layout.system]).strip():
         system = _checked(SYSTEM, values, layout.system, faults)
-    if faults:
-        return ()
-    return _whole_prompt(turns_of, system, ())
+    return turns_of, system
 
 
 def _filled(values: dict[str, Any], layout: Layout) -> list[str]:

@@ -119,6 +119,8 @@ def test_a_judge_that_knows_the_truth_reads_what_is_worse_and_likes_no_padding(
     )
     known = audited.edits.set_index("edit")
     pd.testing.assert_series_equal(by_truth[known.index], known["falls (%)"], check_names=False)
+    counted = audited.worsened.edit  # the number of a judge that knows the truth is the truth's own
+    assert audited.number.estimate == pytest.approx(by_truth[counted].mean())
 
 
 def test_prompts_may_be_groups(policy, file, groups):
