@@ -18,7 +18,6 @@ from hs2lib.evaluate.questions import mean
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.report.answers import Answer
-from hs2lib.stats.bootstrap import inside
 
 TREATS = "answers that treat what was asked (%)"
 
@@ -27,8 +26,8 @@ TREATS = "answers that treat what was asked (%)"
 class Content:
     """What the grader counted.
 
-    table: measures down, policies across.
-    sentences: of the last policy, in words.
+    table: measures down, policies across, greedy and sampled.
+    sentences: what changed from the first policy to the second, with 95 % intervals.
     """
 
     table: pd.DataFrame
@@ -57,29 +56,40 @@ def counts(answered: Sequence[Group]) -> pd.DataFrame:
 
 
 def of_policies(compared: Comparison, policies: Mapping[str, Policy]) -> Content | None:
-    """Means of `counts` by policy, of the answers that were measured.
+    """Means of `counts` by policy, of its greedy answers and of the sampled ones.
 
     compared: the comparison in which the policies were measured.
-    policies: by name, the one before training first, the one that the words are about last.
+    policies: two, by name; the sentences compare the second with the first, prompt by prompt.
 
     Returns None where the truth is not known.
     """
     if not compared.truth_known:
         return None
-    counts_of = {name: counts(compared.answers(policy)) for name, policy in policies.items()}
-    means = {name: rows.mean() for name, rows in counts_of.items()}
+    answers_by_way = {
+        "greedy": compared.greedy_answers,
+        f"T = {compared.setup.recipe.eval_temperature:g}": compared.answers,
+    }
+    counted = {}
+    for way, answers in answers_by_way.items():
+        for name, policy in policies.items():
+            counted[f"{name}, {way}"] = counts(answers(policy))
+    means = {row: frame.mean() for row, frame in counted.items()}
     table = pd.DataFrame(means).rename_axis("measure")
-    first, *_, last = policies
-    treats = counts_of[last][TREATS]
-    share = mean(treats, treats.index, **compared.setup.recipe.resampled)
-    value, low, high = inside(share, 0, 100, treats.index.nunique())
-    right = table.loc["items right (%)"]
-    sentences = (
-        f"{value:.0f} % of {last}'s answers treat what was asked "
-        f"(95 % interval {low:.0f} to {high:.0f})",
-        f"Of the items asked for {right[last]:.0f} % are right ({first}: {right[first]:.0f} %)",
-    )
-    return Content(table, sentences)
+
+    def changed(measure: str, way: str) -> str:
+        """The second policy's measure less the first one's, in words."""
+        before, after = (counted[f"{name}, {way}"][measure] for name in policies)
+        difference = after - before  # both in the order of prompts and samples
+        interval = mean(difference, difference.index, **compared.setup.recipe.resampled)
+        value, low, high = interval
+        return f"{way} {value:+.1f} ({low:+.1f} to {high:+.1f})"
+
+    first, second = policies
+    sentences = []
+    for kind in ("right", "wrong", "missing"):
+        ways = ", ".join(changed(f"items {kind} (%)", way) for way in answers_by_way)
+        sentences.append(f"Items {kind} in 100, {second} less {first}: {ways}.")
+    return Content(table, tuple(sentences))
 
 
 def parts_of(

@@ -30,6 +30,39 @@ def test_an_answer_that_says_nothing_treats_nothing_and_lacks_every_item():
     assert counts["garbled, an answer"].tolist() == [0, 0, 1]
 
 
+def test_two_policies_are_counted_greedy_and_sampled_and_compared_prompt_by_prompt():
+    """Greedy both say all three items; sampled the base says none, and SFT's second answer none."""
+    recipe = SimpleNamespace(eval_temperature=0.7, resampled={"n_boot": 200, "seed": 0})
+    prompts = list(generate.groups(2, seed=0))
+
+    def said(group, whole):
+        items = generate.task_of(group.id).items
+        return "\n".join(item.forms[0].format(v=item.value) for item in items) if whole else "Hm."
+
+    def answered(whole_of):
+        groups = []
+        for group in prompts:
+            samples = [Response(str(i), said(group, whole)) for i, whole in enumerate(whole_of)]
+            groups.append(replace(group, responses=tuple(samples)))
+        return groups
+
+    compared = SimpleNamespace(
+        truth_known=True,
+        setup=SimpleNamespace(recipe=recipe),
+        greedy_answers=lambda policy: answered([True]),
+        answers=lambda policy: answered([policy == "SFT", False]),
+    )
+    read_off = content.of_policies(compared, {"base": "base", "SFT": "SFT"})
+    right = read_off.table.loc["items right (%)"]
+    assert right.to_dict() == pytest.approx(
+        {"base, greedy": 100, "SFT, greedy": 100, "base, T = 0.7": 0, "SFT, T = 0.7": 50}
+    )
+    assert read_off.sentences[0] == (
+        "Items right in 100, SFT less base: greedy +0.0 (+0.0 to +0.0), T = 0.7 +50.0 (+50.0 to +50.0)."
+    )
+    assert len(read_off.sentences) == 3
+
+
 def test_of_a_real_prompt_nothing_is_counted():
     real = Group("helpsteer2/validation/0", (Turn("user", "?"),), (Response("0", "Yes."),))
     with pytest.raises(ValueError):
