@@ -11,13 +11,16 @@ away (`CONTROLS`). 400 prompts that no training text holds are answered greedily
 is Student's t over seeds. A method
 
     works       if greedy it is above its start and above each of its controls;
+    rises       if greedy it is above its start, and no control is left to compare it with;
     harms       if greedy it is below its start;
     is surer    if at .7 or 1 it is above its start there, and greedy not above the greedy start:
                 it does no more than a lower temperature does;
     not shown   else.
 
-SteerLM is judged by what its labels move, greedy: quality asked for at level 4 less level 0. Every
-gain is split into the parts of which faults are made (`hs2lib.corpus.grade.COSTS`). What is
+SteerLM is judged by what its labels move, greedy: quality asked for at level 4 less level 0. A
+control chooses its checkpoint as its method does, by the validation loss. One that answers as its
+start in some seed, to every prompt, did not train there: it takes nothing away, and does not count.
+Every gain is split into the parts of which faults are made (`hs2lib.corpus.grade.COSTS`). What is
 finished is kept by seed and method, so a run that was stopped goes on; each row names the commit
 that trained its policy. With `--matrix` reward models and policies are those that `make matrix`
 left, and only controls are trained here. What the result has already of other seeds and policies
@@ -572,19 +575,35 @@ def missing_controls(method: str, table: pd.DataFrame) -> list[str]:
     return [name for name in controls_of(method) if seeds.get(name, 0) < seeds.max()]
 
 
-def verdict(method: str, table: pd.DataFrame) -> str:
-    """One word of what the table shows of a method: works, harms, surer, not shown.
+def controls_at_start(rows: Sequence[dict]) -> dict[str, int]:
+    """In how many seeds a control has its start's measures, each at each temperature, if in any.
+
+    rows: of `rows_of`, every seed.
+    """
+    frame = pd.DataFrame(rows)
+    moved = frame[(frame.less == "start") & frame.policy.isin(CONTROLS)]
+    still = moved.groupby(["policy", "seed"])["value"].agg(lambda values: (values == 0).all())
+    counts = still.groupby("policy").sum()
+    return {name: int(counts[name]) for name in CONTROLS if counts.get(name, 0)}
+
+
+def verdict(method: str, table: pd.DataFrame, at_start: Iterable[str] = ()) -> str:
+    """One word of what the table shows of a method: works, rises, harms, surer, not shown.
 
     Controls that not every seed has do not count (`missing_controls`).
+
+    table: of `over_seeds`.
+    at_start: controls that did not leave their start (`controls_at_start`), which do not count.
     """
     own = table[(table.policy == method) & (table.measure == TRUTH)]
     what = "quality" if method == "steerlm" else "held out"
     start = "itself" if method == "steerlm" else "start"
     own = own[own.what == what].set_index(["temperature", "less"])
     missing = missing_controls(method, table)
-    references = [start, *(name for name in controls_of(method) if name not in missing)]
+    uncounted = {*missing, *at_start}
+    references = [start, *(name for name in controls_of(method) if name not in uncounted)]
     if all(own.low[0.0, reference] > 0 for reference in references):
-        return "works"
+        return "works" if len(references) > 1 else "rises"
     if own.high[0.0, start] < 0:
         return "harms"
     warmer = [temperature for temperature in TEMPERATURES if temperature]
@@ -695,11 +714,12 @@ def write(rows: Sequence[dict], commits: dict[str, dict[str, str]]) -> None:
     """
     table = over_seeds(rows)
     measured = set(table.policy)
+    at_start = controls_at_start(rows)
     verdicts = {}
     missing = {}
     for method in METHODS:
         if {method, *controls_of(method)} <= measured:
-            verdicts[method] = verdict(method, table)
+            verdicts[method] = verdict(method, table, at_start)
             if without := missing_controls(method, table):
                 missing[method] = without
     truth = table[(table.measure == TRUTH) & (table.temperature == 0) & (table.what == "held out")]
@@ -721,6 +741,7 @@ def write(rows: Sequence[dict], commits: dict[str, dict[str, str]]) -> None:
         "met": bool(verdicts) and set(verdicts.values()) == {"works"} and not missing,
         "verdicts": verdicts,
         "missing": missing,
+        "at their start": at_start,  # in how many seeds
         "controls": CONTROLS,
         "seeds": sorted(int(seed) for seed in commits),
         "prompts": N_EVALUATED,

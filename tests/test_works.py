@@ -78,6 +78,27 @@ def test_a_method_works_only_greedy_and_beside_every_control(greedy, word):
     assert works.verdict("dpo", table(**greedy)) == word
 
 
+def test_a_control_that_stayed_at_its_start_counts_for_nothing():
+    """Chosen by the validation loss it is its start, and less it the gain would stand there twice."""
+    rises = table(start=0.4, random=0.4, blind=0.05)
+    assert works.verdict("dpo", rises, ["dpo, blind"]) == "works"
+    assert works.verdict("dpo", rises, ["dpo, blind", "dpo, at random"]) == "rises"
+    assert works.verdict("dpo", table(start=0.05, random=0.4, blind=0.4), works.CONTROLS) == "surer"
+
+
+def test_controls_at_their_start_are_counted_by_seed():
+    """At every temperature and in every measure nothing moved: in one seed of two, and in none."""
+    rows = []
+    for seed, moved in [(0, 0.0), (1, 0.3)]:
+        for temperature in works.TEMPERATURES:
+            row = {"seed": seed, "what": "held out", "temperature": temperature, "less": "start"}
+            rows.append(row | {"policy": "dpo, at random", "measure": "truth", "value": 0.0})
+            rows.append(row | {"policy": "dpo, at random", "measure": "habits", "value": moved})
+            rows.append(row | {"policy": "dpo, blind", "measure": "truth", "value": 0.1})
+            rows.append(row | {"policy": "dpo", "measure": "truth", "value": 0.0})
+    assert works.controls_at_start(rows) == {"dpo, at random": 1}
+
+
 def test_intervals_are_students_over_seeds():
     """Seeds .1, .2, .3: mean .2, SD .1, error .0577, t of two degrees of freedom 4.303."""
     row = {"policy": "dpo", "what": "held out", "temperature": 0.0, "less": "start"}

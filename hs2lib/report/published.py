@@ -27,6 +27,7 @@ METHODS = {
 # A verdict of works.json -> what it means.
 MEANINGS = {
     "works": "above its start and above the same method without its cause",
+    "rises": "above its start; no control left the start, so none tells the cause",
     "harms": "below the start",
     "surer": "a gain when sampled, which a lower temperature gives as well, and none shown greedy",
     "not shown": "no clear gain",
