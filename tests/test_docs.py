@@ -11,8 +11,8 @@ import sys
 
 import nbformat
 import pandas as pd
-import scipy.stats
 import pytest
+import scipy.stats
 import torch
 from classifiers import classifier
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
