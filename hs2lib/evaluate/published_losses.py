@@ -38,6 +38,29 @@ def record() -> dict:
     return json.loads(place.read_text()) if place.is_file() else {}
 
 
+def source() -> str:
+    """Where the means over seeds come from, for a caption; "" where nothing is published."""
+    of_all = record()
+    if not of_all:
+        return ""
+    seeds = ", ".join(str(seed) for seed in of_all["seeds"])
+    return (
+        f"{PUBLISHED}, commit {of_all['commit'][:7]}: small world (generated), seeds {seeds}, "
+        f"{of_all['prompts']} held-out prompts each; says nothing about the paper's"
+    )
+
+
+def source_of_real() -> str:
+    """Where the numbers on real pairs come from, for a caption; "" where nothing is published."""
+    of_real = record().get("real", {})
+    if not of_real:
+        return ""
+    return (
+        f"{PUBLISHED}, commit {record()['commit'][:7]}: {of_real['pairs']} pairs of HelpSteer2's "
+        f"validation split, {of_real['ties']} ties left out; {of_real['base']}"
+    )
+
+
 def means() -> pd.DataFrame:
     """The published means over seeds by learner, with Student's t intervals.
 

@@ -32,6 +32,17 @@ def test_without_a_published_benchmark_its_tables_are_empty(tmp_path, monkeypatc
     assert "learner" in published.means() and "first" in published.gains()
     assert published.sentences() == published.shown_in_words() == []
     assert published.fewer_in_words() == published.real_in_words() == ""
+    assert published.source() == published.source_of_real() == ""
+
+
+def test_captions_name_the_seeds_and_the_commit_of_what_is_published(write):
+    """A run's own caption says its own seed and prompts, and these numbers are of none of them."""
+    real = {"pairs": 331, "ties": 72, "base": "SmolLM2", "rows": [], "differences": []}
+    write({"commit": "930775510132", "seeds": [0, 1], "prompts": 400, "real": real})
+    assert published.source().startswith(
+        "reports/benchmarks/losses.json, commit 9307755: small world (generated), seeds 0, 1, 400"
+    )
+    assert "331 pairs" in published.source_of_real() and "72 ties" in published.source_of_real()
 
 
 def test_real_pairs_are_held_against_the_longer_answer(write):

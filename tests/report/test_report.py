@@ -89,6 +89,15 @@ def test_captions_say_tier_seed_source_and_that_data_was_generated(checkout):
     assert weak.caption("A.").endswith("seed 3. It is NO better than length.")
 
 
+def test_published_numbers_carry_their_own_source_and_not_the_runs(checkout):
+    """They are of other seeds and prompts than the run that shows them."""
+    run = start(MADE)
+    run.table(pd.DataFrame({"a": [1.0]}), "seeds", "Means.", source="works.json, seeds 0 to 4")
+    assert run.caption("Means.", source="works.json") == "Means. Source: works.json."
+    caption = "Means. Source: works.json, seeds 0 to 4."
+    assert caption in (run.folder / "seeds.tex").read_text()
+
+
 def test_every_artefact_carries_its_caption_and_digest_into_the_manifest(checkout):
     run = start(MADE)
     run.table(pd.DataFrame({"n": [1]}), "numbers", "Numbers.")
