@@ -73,18 +73,19 @@ def of_policies(compared: Comparison, policies: Mapping[str, Policy]) -> Content
     for way, answers in answers_by_way.items():
         for name, policy in policies.items():
             counted[f"{name}, {way}"] = counts(answers(policy))
+    first, second = policies
     means = {row: frame.mean() for row, frame in counted.items()}
     table = pd.DataFrame(means).rename_axis("measure")
 
     def changed(measure: str, way: str) -> str:
         """The second policy's measure less the first one's, in words."""
-        before, after = (counted[f"{name}, {way}"][measure] for name in policies)
+        before = counted[f"{first}, {way}"][measure]
+        after = counted[f"{second}, {way}"][measure]
         difference = after - before  # both in the order of prompts and samples
         interval = mean(difference, difference.index, **compared.setup.recipe.resampled)
         value, low, high = interval
         return f"{way} {value:+.1f} ({low:+.1f} to {high:+.1f})"
 
-    first, second = policies
     sentences = []
     for kind in ("right", "wrong", "missing"):
         ways = ", ".join(changed(f"items {kind} (%)", way) for way in answers_by_way)

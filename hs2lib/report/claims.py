@@ -424,8 +424,9 @@ def conclusion(table: pd.DataFrame, tier: str) -> str:
     else:
         answer = "Our runs do not settle it: none at this tier is on the paper's data."
     is_off = mine.verdict.isin(fails) & (mine.evidence == PAPERS_NUMBERS)
-    places = ", ".join(mine[is_off].place)
-    off = f" ({places})" if places else ""
+    places = mine[is_off].groupby("place").size()
+    listed = ", ".join(f"{place}: {number}" for place, number in places.items())
+    off = f" ({listed})" if listed else ""
     return (
         f"**{answer}** The text makes {len(mine)} quantitative claims. "
         "By arithmetic on numbers that the paper and its sources print, "
