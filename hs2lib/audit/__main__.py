@@ -32,6 +32,12 @@ def parser() -> argparse.ArgumentParser:
     add("--policy", required=True, help="a causal language model, or one of notebooks 07 to 12")
     add("--prompts", required=True, metavar="FILE", help="JSONL, JSON, CSV or Parquet")
     add("--pairs", metavar="FILE", help="labelled pairs of the policy's own answers, or ratings")
+    add(
+        "--verdict",
+        default="",
+        metavar="COLUMN[=FIRST,SECOND]",
+        help="in --pairs: which of two answers is better, as in hs2lib.score",
+    )
     add("--scale", default="", help="of ratings in --pairs, as 1-5 (default: found)")
     add("--out", default="audit", metavar="FOLDER", help="for page and tables (default: audit)")
     add("--prompt", type=names, default=(), metavar="COLUMN[,..]", help="of the prompt; joined")
@@ -74,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
             weights=args.weights,
             seed=args.seed,
             precision=args.precision,
-            columns=Columns(prompt=args.prompt),
+            columns=Columns(args.prompt, verdict=args.verdict),
             pairs=args.pairs,
             scale=args.scale,
             progress=True,

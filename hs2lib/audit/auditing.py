@@ -20,6 +20,7 @@ from hs2lib import paths
 from hs2lib.audit import edits, labelled, prompts
 from hs2lib.data.layouts import BY_NAME, Columns
 from hs2lib.data.rows import printable
+from hs2lib.engine.chat import tokenise
 from hs2lib.engine.trees import BUDGET
 from hs2lib.evaluate.questions import share
 from hs2lib.evaluate.rewardbench import changes, weighting_of
@@ -29,7 +30,7 @@ from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
 from hs2lib.models.saved import device
 from hs2lib.report import report
-from hs2lib.score.scoring import GPU_BUDGET, loaded
+from hs2lib.score.scoring import GPU_BUDGET, cause_of, loaded
 from hs2lib.stats.bootstrap import Interval, bootstrap, inside
 
 LENGTH = "length in characters"
@@ -67,6 +68,7 @@ class Audit:
     spread: SD of the score among answers to one prompt, and of prompts' means.
     agreement: how often the judge agrees with people's labels; None where there were none.
     too_long: answers, edited ones among them, that the judge cannot read; they do not count.
+    left_out: ids of prompts whose last turn leaves the policy no room for an answer.
     """
 
     judge: str
@@ -83,6 +85,7 @@ class Audit:
     spread: dict[str, float]
     agreement: labelled.Labelled | None = None
     too_long: int = 0
+    left_out: tuple[str, ...] = ()
 
     @property
     def worsened(self) -> pd.DataFrame:
@@ -106,6 +109,11 @@ class Audit:
         lines = [
             f"{n_prompts:,} prompts, {n_answers} answers each, by {self.policy}; judge {self.judge}"
         ]
+        if self.left_out:
+            lines.append(
+                f"Prompts that are too long for the policy, which do not count: "
+                f"{len(self.left_out):,} (the first one is {self.left_out[0]})."
+            )
         if self.too_long:
             lines.append(
                 f"Answers that are too long for the judge, which do not count: {self.too_long:,}."
@@ -210,7 +218,8 @@ def audit(
         weights: of several outputs, as for `hs2lib.paper.head_weights`.
         precision: "bfloat16" for speed on a GPU.
         n_boot: resamples of an interval.
-        columns: of the file of prompts, where their names do not say what they hold.
+        columns: of the file of prompts, where their names do not say what they hold; their verdict
+            is of `pairs`.
         pairs: a file of labelled pairs of the policy's own answers, as for
             `hs2lib.audit.labelled.read_file`; None for none.
         scale: of ratings in `pairs`, as 1-5; "" to find it.
@@ -226,18 +235,19 @@ def audit(
     _check(n, max_new_tokens, temperature, top_p)
     folder = None if out is None else _checked_folder(Path(out).expanduser())
     if isinstance(asked, str | Path):
-        groups = prompts.read_file(asked, limit, columns)
+        groups = prompts.read_file(asked, limit, replace(columns, verdict=""))
     else:
         groups = list(asked)
         if limit:
             groups = groups[:limit]
-    known = [] if pairs is None else labelled.read_file(pairs, scale)
+    known = [] if pairs is None else labelled.read_file(pairs, scale, columns.verdict)
     if not isinstance(model, RewardModel):
         model = loaded(model, options)
     values = weighting_of(model.attributes, model.scales, weights).values  # [A]
     list(model.tokenise([Group("template", (Turn("user", "?"),), (Response("0", "!"),))]))
     if not isinstance(policy, Policy):
         policy = _loaded_policy(policy)
+    groups, left_out = _with_room(policy, groups, max_new_tokens, label)
     kept = None if folder is None else folder / "kept"
     answered = rollouts(
         policy,
@@ -286,6 +296,7 @@ def audit(
         spread={"within": sd, "between": float(np.nanstd(np.nanmean(scores, axis=1)))},
         agreement=of_pairs,
         too_long=n_too_long,
+        left_out=left_out,
     )
     if folder is not None:
         write(audited, folder)
@@ -310,6 +321,29 @@ def _checked_folder(folder: Path) -> Path:
         what = "may not be written to" if there.is_dir() else "is no folder"
         raise ValueError(f"{there} {what}. Fix: name another folder with --out")
     return folder
+
+
+def _with_room(
+    policy: Policy, groups: Sequence[Group], max_new_tokens: int, label: str | None
+) -> tuple[list[Group], tuple[str, ...]]:
+    """The prompts that the policy has room to answer, and the ids of the others.
+
+    Raises ValueError where it has room for none.
+    """
+    if not policy.max_tokens:
+        return list(groups), ()
+    bare = [replace(group, responses=(Response("", ""),)) for group in groups]
+    options = policy.written | {"label": label, "too_long": "leave out"}
+    longest = max(policy.max_tokens - max_new_tokens, 1)
+    tokens = list(tokenise(bare, policy.tokenizer, max_tokens=longest, **options))
+    roomy = [group for group, fits in zip(groups, tokens, strict=True) if fits is not None]
+    left_out = [group.id for group, fits in zip(groups, tokens, strict=True) if fits is None]
+    if groups and not roomy:
+        raise ValueError(
+            f"the policy reads at most {policy.max_tokens:,} tokens, and no prompt leaves it "
+            f"{max_new_tokens:,} of them for an answer. Fix: a smaller --max-new-tokens"
+        )
+    return roomy, tuple(left_out)
 
 
 def _fits(model: RewardModel, group: Group) -> list[bool]:
@@ -352,10 +386,9 @@ def _loaded_policy(name: str | Path) -> Policy:
     try:
         return load_policy(name).to(device()).eval()
     except (OSError, ValueError) as error:
-        cause = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(
-            f"the policy {name} cannot be loaded: {cause} Fix: name the folder or the Hub "
-            "repository of a causal language model, or of a policy of notebooks 07 to 12."
+            f"the policy {name} cannot be loaded: {cause_of(error, name)} Fix: name the folder or "
+            "the Hub repository of a causal language model, or of a policy of notebooks 07 to 12."
         ) from error
 
 

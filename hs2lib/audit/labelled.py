@@ -14,7 +14,7 @@ import pandas as pd
 
 from hs2lib.collect.annotate import AnnotationForm
 from hs2lib.data.check import kind_of
-from hs2lib.data.layouts import Layout
+from hs2lib.data.layouts import Columns, Layout
 from hs2lib.data.load import load, own_file
 from hs2lib.data.rows import DataError
 from hs2lib.data.shapes import PromptRow, read_prompts
@@ -81,7 +81,7 @@ def labelling_form(
     return AnnotationForm(pairs, path, **options)
 
 
-def read_file(path: str | Path, scale: str = "") -> list[PromptRow]:
+def read_file(path: str | Path, scale: str = "", verdict: str = "") -> list[PromptRow]:
     """The rows of a file that say which of two answers to a prompt is better.
 
     Args:
@@ -89,12 +89,16 @@ def read_file(path: str | Path, scale: str = "") -> list[PromptRow]:
             better answer has the higher mean over annotators, attributes weighed as the outputs of
             a model of such ratings are.
         scale: of the ratings, as 1-5; "" to find it.
+        verdict: of the pairs, which is better, as `hs2lib.data.layouts.Columns` has it.
 
     Raises:
         DataError: the file or a row of it cannot be used, or it says of no pair which is better.
     """
     file, _ = own_file(path, None)
-    rows = _rated(file, scale) if kind_of(file) == "ratings" else list(read_prompts(file).rows)
+    if not verdict and kind_of(file) == "ratings":
+        rows = _rated(file, scale)
+    else:
+        rows = list(read_prompts(file, Columns(verdict=verdict)).rows)
     compared = [row for row in rows if row.comparisons]
     if not compared:
         what = "no pair of answers to one prompt has a better one"

@@ -222,11 +222,22 @@ def loaded(name: str | Path, options: dict[str, object]) -> RewardModel:
     try:
         return load_reward_model(name, **options).to(device()).eval()
     except (OSError, SafetensorError, ValueError) as error:
-        cause = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(
-            f"the model {name} cannot be loaded: {cause} Fix: name the folder or the Hub "
-            "repository of a trained sequence classifier, or of a model of notebook 05."
+            f"the model {name} cannot be loaded: {cause_of(error, name)} Fix: name the folder or "
+            "the Hub repository of a trained sequence classifier, or of a model of notebook 05."
         ) from error
+
+
+def cause_of(error: Exception, name: str | Path) -> str:
+    """Why a model could not be loaded, in one line.
+
+    A name with two slashes, or one that begins as a path does, is no repository of the Hub.
+    """
+    place = str(name)
+    is_path = place.count("/") > 1 or place.startswith((".", "~", "/"))
+    if is_path and not Path(place).expanduser().exists():
+        return "there is no such folder."
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _weights(model: RewardModel, text: str) -> dict[str, float]:

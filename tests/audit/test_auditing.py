@@ -14,6 +14,7 @@ from hs2lib.audit.__main__ import main
 from hs2lib.corpus.grade import true_goodness
 from hs2lib.data.layouts import Columns, Layout
 from hs2lib.data.load import load
+from hs2lib.data.rows import DataError
 from hs2lib.data.shapes import PromptRow
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models import rollout
@@ -285,7 +286,10 @@ def test_a_bad_file_is_one_error_and_nothing_is_written(tmp_path, folder, conten
     ("change", "words"),
     [
         ({"--model": "no/such/folder"}, "no/such/folder"),
-        ({"--policy": "no/such/folder"}, "the policy no/such/folder cannot be loaded"),
+        (
+            {"--policy": "no/such/folder"},
+            "the policy no/such/folder cannot be loaded: there is no such folder.",
+        ),
         ({"--n": "1"}, "n is 1"),
         ({"--weights": "tone:1"}, "tone"),
         ({"--prompts": "no-such-file.csv"}, "no-such-file.csv"),
@@ -542,3 +546,30 @@ def test_kinds_of_few_answers_are_named_and_do_not_count():
     assert "mean over 1 kinds of edit, of 20 to 20 answers each" in words
     assert "Read beyond length: cut in half. Of too few answers to tell: a number changed." in words
     assert "nan" not in words
+
+
+def test_a_prompt_that_leaves_the_policy_no_room_is_named_and_stops_nothing(policy, groups):
+    """It stopped the audit in the middle of sampling, with words about tokens of a turn."""
+    endless = replace(groups[0], id="endless", prompt=(Turn("user", "on and " * 4000),))
+    asked = [endless, *groups[:2]]
+    kept, left_out = auditing._with_room(policy, asked, 64, None)
+    assert [group.id for group in kept] == [group.id for group in groups[:2]]
+    assert left_out == ("endless",)
+    judge = ruled(lambda group, text: len(text))
+    audited = audit(judge, policy, asked, n=2, max_new_tokens=8, n_boot=20)
+    assert (
+        "too long for the policy, which do not count: 1 (the first one is endless)."
+        in (audited.in_words()[1])
+    )
+    with pytest.raises(ValueError, match=r"no prompt leaves it .* a smaller --max-new-tokens"):
+        auditing._with_room(policy, [endless], 64, None)
+
+
+def test_pairs_with_a_verdict_of_their_own_are_read_as_score_reads_them(tmp_path):
+    """A file of votes, 0 for the first and 1 for the second answer, was refused."""
+    votes = tmp_path / "votes.csv"
+    votes.write_text("prompt,response_a,response_b,label\nWhy?,x,y,0\nHow?,x,y,1\n")
+    rows = labelled.read_file(votes, verdict="label=0,1")
+    assert [row.comparisons for row in rows] == [((0, 1),), ((1, 0),)]
+    with pytest.raises(DataError):
+        labelled.read_file(votes)

@@ -280,7 +280,7 @@ BAD = {
         GOOD,
         lambda tmp_path, folder: "./no-such-folder",
         [],
-        "the model ./no-such-folder cannot be loaded",
+        "the model ./no-such-folder cannot be loaded: there is no such folder.",
     ),
     "a column that is there": (
         [{**GOOD[0], "score": 1}],
