@@ -41,7 +41,7 @@ BY_SCORE = "best by the reward model"
 LONGEST = "longest"
 LIKELIEST = "likeliest"
 RANDOM = "at random"
-GREEDY_RULE = "greedy, no draw"  # the policy's own answer at temperature 0, whatever n is
+GREEDY_RULE = "greedy"  # the policy's own answer at temperature 0, whatever n is
 BY_TRUTH = "best by the truth"
 
 # n of the table of rules, besides the largest.
@@ -174,7 +174,7 @@ class Ranked:
             f"truth ({low:.2f} to {high:.2f}, by prompt): {at_random}."
         ]
         if compared:
-            sentences.append(f"The favourite gains {', '.join(compared)}.")
+            sentences.append(f"By prompt that is {', '.join(compared)}.")
         return sentences
 
     def level_sentences(self, recipe: PPO) -> list[str]:

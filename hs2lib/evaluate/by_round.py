@@ -394,8 +394,8 @@ def verdict(gains: pd.DataFrame, policy: str) -> list[str]:
     elif truth["95 % high"].item() < 0:
         sentence = f"{answers} truly worse than {against}'s here"
     return [
-        f"**{sentence}**, on prompts that nothing was trained on. "
-        "That is one training seed; the interval is over prompts."
+        f"**{sentence}**, on prompts that nothing was trained on; "
+        "one training seed, an interval over prompts."
     ]
 
 
@@ -418,15 +418,15 @@ def together(frames: Sequence[pd.DataFrame], policy: str, against: str, **resamp
     risen = means.loc[policy] - means.loc[against]  # [prompts, 2]
     apart = risen[SCORE] - risen[TRUTH]  # [prompts]
     value, low, high = questions.mean(apart, apart.index, **resampled)
-    parted = "they are not shown to part: score less truth"
+    parted = "they are not shown to part: difference"
     if low > 0:
-        parted = "**the score outruns the truth**, by"
+        parted = "**the score outruns the truth** by"
     elif high < 0:
-        parted = "the truth outruns the score, score less truth"
+        parted = "the truth outruns the score: difference"
     return (
-        f"From {against} to {policy} on {len(apart)} held-out prompts: score "
+        f"{policy} less {against}, {len(apart)} held-out prompts: score "
         f"{risen[SCORE].mean():+.2f}, truth {risen[TRUTH].mean():+.2f}; {parted} {value:+.2f} "
-        f"(95 % interval {low:.2f} to {high:.2f}, by prompt)."
+        f"({low:.2f} to {high:.2f}, by prompt)."
     )
 
 

@@ -296,8 +296,10 @@ def pairs_in_words(table: pd.DataFrame) -> str:
     shares = []
     for row in table.to_dict("records"):
         bounds = f"{row['pairs low']:.0f} to {row['pairs high']:.0f}"
-        shares.append(f"{row['pairs right (%)']:.0f} % ({bounds}) of {row['answers']}")
-    return f"The reward model orders rightly, of pairs that truly differ, {', '.join(shares)}."
+        shares.append(f"{row['answers']} {row['pairs right (%)']:.0f} % ({bounds})")
+    return (
+        f"Pairs of truly different answers in the reward model's right order: {', '.join(shares)}."
+    )
 
 
 def ends(judged: Judged, **resampled: int) -> pd.DataFrame:

@@ -341,7 +341,7 @@ LINES = {
     FITTED: TRUTH,
     "longest": LENGTH,
     "likeliest": Look(style.PURPLE, "^"),
-    "greedy, no draw": Look("0.45", "v"),
+    "greedy": Look("0.45", "v"),
 }
 
 

@@ -93,7 +93,7 @@ def reading(method: str) -> list[str]:
     return [
         "That interval is of a mean over seeds: a single seed, as this run, may lie outside. "
         "The policies of the seeds were trained apart from this one.",
-        f"*{verdict[:1].upper()}{verdict[1:]}* means: {MEANINGS[verdict]}.",
+        f'"{verdict[:1].upper()}{verdict[1:]}" means: {MEANINGS[verdict]}.',
     ]
 
 

@@ -222,7 +222,7 @@ def test_the_sentences_set_the_reward_model_beside_rules_without_content():
     assert "more than one taken by the rule *longest* (-1.50; difference 3.00 to 3.00)" in compared
     turned = Ranked(known.ids, others[LONGEST], RESAMPLED, {LONGEST: known.values})
     favourite, compared = turned.rule_sentences()
-    assert "gains **less than** one taken" in compared
+    assert compared.startswith("By prompt that is **less than** one taken")
     assert favourite.endswith("that is **below** an answer at random.")
     alike = {TRUTH: np.ones((3, 4)), SCORE: worst_first}
     (favourite,) = Ranked(list("abc"), alike, RESAMPLED).rule_sentences()

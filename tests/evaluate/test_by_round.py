@@ -286,9 +286,9 @@ def test_the_first_round_stands_beside_the_data(generated):
 @pytest.mark.parametrize(
     ("truth", "words"),
     [
-        ([1.0, 0.0], "score +2.00, truth +0.50; **the score outruns the truth**, by +1.50 ("),
-        ([2.0, 2.0], "they are not shown to part: score less truth +0.00 (95 % interval 0.00"),
-        ([4.0, 5.0], "the truth outruns the score, score less truth -2.50 ("),
+        ([1.0, 0.0], "score +2.00, truth +0.50; **the score outruns the truth** by +1.50 ("),
+        ([2.0, 2.0], "they are not shown to part: difference +0.00 (0.00 to 0.00, by prompt)"),
+        ([4.0, 5.0], "the truth outruns the score: difference -2.50 ("),
     ],
 )
 def test_how_far_score_and_truth_rise_together(truth, words):
@@ -300,7 +300,7 @@ def test_how_far_score_and_truth_rise_together(truth, words):
             row = {"policy": policy, "prompt": str(k), "response": f"{k}/0"}
             frames.append(pd.DataFrame([row | values]))
     sentence = by_round.together(frames, "PPO", "SFT", n_boot=100, seed=0)
-    assert "on 10 held-out prompts" in sentence and words in sentence
+    assert "PPO less SFT, 10 held-out prompts" in sentence and words in sentence
     unknown = [frame.drop(columns=TRUTH) for frame in frames]
     assert by_round.together(unknown, "PPO", "SFT", n_boot=100, seed=0) == ""
 

@@ -71,7 +71,7 @@ def test_the_sentences_set_later_sets_beside_the_first():
     rated = by_hand([[0, 1]] * 20, [[0, 1]] * 20, "rated responses")
     table = judged.table([rated, by_hand([[1, 0]] * 20, [[0, 1]] * 20, "own")], **RESAMPLED)
     assert judged.pairs_in_words(table).startswith(
-        "The reward model orders rightly, of pairs that truly differ, 100 % ("
+        "Pairs of truly different answers in the reward model's right order: rated responses 100 % ("
     )
     (sentence,) = judged.sentences(table)
     assert sentence.startswith("own: R -1.00") and "**lower than** the 1.00 of rated" in sentence

@@ -59,7 +59,7 @@ def test_each_control_has_its_own_level_and_the_lead_over_it(works):
     assert hardest == "The hardest control, with the smallest lead: a blind judge."
     interval, meaning = published.reading("ppo")
     assert "a single seed, as this run, may lie outside" in interval
-    assert meaning.startswith("*Works* means: above its start")
+    assert meaning.startswith('"Works" means: above its start')
     assert published.reading("dpo") == []
 
 
