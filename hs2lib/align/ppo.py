@@ -1006,12 +1006,13 @@ def choices(recipe: PPO) -> pd.DataFrame:
     Columns: this run, the paper (section 4.4) or its reference code, and what this run's value
     means.
     """
-    every = "every token of an answer gets the same credit" if recipe.lam == 1 else ""
-    late = "a token gets less credit, the further the end of the answer is away"
+    credit = "a token gets less credit, the further the end of the answer is away"
+    if recipe.lam == 1:
+        credit = "every token gets the answer's reward, less the KL penalties from it on"
     rows = [
         ("kl_weight", recipe.kl_weight, 0.003, "reward units a nat of KL"),
         ("n_samples", recipe.n_samples, 1, "answers to a prompt in a round"),
-        ("lam", recipe.lam, 0.95, every or late),
+        ("lam", recipe.lam, 0.95, credit),
         ("ratio_clip", recipe.ratio_clip, 0.2, "how far a token's ratio counts"),
     ]
     for name, (of_reference, meaning) in _MEANING.items():

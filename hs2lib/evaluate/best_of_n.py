@@ -5,6 +5,7 @@
     ranked.agreement()        # of the two
     ranked.rules()            # of the longest, the likeliest .. of n, beside them
     ranked.likeliest_sentences()    # what a rule without a reward model reaches
+    ranked.with_greedy(compared.greedy_answers(sft), reward_model, setup)    # and greedy decoding
     drawn(answered, reward_model, setup).winner(0, 16)    # the text that wins of the first 16
 
 Draw n answers of a policy and keep the one that the reward model likes best. Press on a reward
@@ -30,15 +31,17 @@ from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
 from hs2lib.report.answers import Answer
 from hs2lib.run.setup import Setup
+from hs2lib.train.recipes import PPO
 
 APART = f"{SCORE} less truth"
 
-# Rules by which one of n answers is kept. Those between the reward model and the truth read nothing
-# of what an answer says.
+# Rules by which one of n answers is kept. Those between the reward model and the truth need no
+# reward model.
 BY_SCORE = "best by the reward model"
 LONGEST = "longest"
 LIKELIEST = "likeliest"
 RANDOM = "at random"
+GREEDY_RULE = "greedy"  # the policy's own answer at temperature 0, whatever n is
 BY_TRUTH = "best by the truth"
 
 # n of the table of rules, besides the largest.
@@ -68,12 +71,28 @@ class Ranked:
     values: `TRUTH` (nan of real prompts) and `SCORE` of each answer, float64 [prompts, n] each.
     resampled: options of `hs2lib.evaluate.questions.mean`.
     others: rule -> the same values, the worst by that rule first.
+    greedy: the same values of the policy's greedy answer, float64 [prompts] each; {} without one.
     """
 
     ids: list[str]
     values: dict[str, np.ndarray]
     resampled: dict[str, int]
     others: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
+    greedy: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def with_greedy(
+        self, answered: Sequence[Group], reward_model: RewardModel, setup: Setup
+    ) -> "Ranked":
+        """The same with the policy's greedy answers beside them.
+
+        answered: prompts with one greedy answer each, those of `ids` among them.
+        """
+        by_id = {group.id: group for group in answered}
+        if not by_id.keys() >= set(self.ids):
+            return self
+        own = [by_id[name] for name in self.ids]
+        scores = _scores(own, reward_model, setup)  # [prompts]
+        return replace(self, greedy={TRUTH: truth_of_responses(own), SCORE: scores})
 
     @property
     def total(self) -> int:
@@ -89,6 +108,9 @@ class Ranked:
         """
         if rule == RANDOM:
             return np.zeros((len(self.ids), len(numbers)))
+        if rule == GREEDY_RULE:
+            gain = self.greedy[measure] - self.values[measure].mean(axis=1)  # [prompts]
+            return np.repeat(gain[:, None], len(numbers), axis=1)
         values = {BY_SCORE: self.values, **self.others}[rule][measure]  # [prompts, n]
         one = chances(1, self.total)
         gains = [values @ (chances(n, self.total) - one) for n in numbers]
@@ -103,11 +125,12 @@ class Ranked:
         """What the best of n by each rule gains over one answer.
 
         n are those of `RULES_AT` and the largest. Rows (rule, n, gain in truth, 95 % low, 95 %
-        high, gain in score). The truth is nan of real prompts.
+        high, gain in score). The truth is nan of real prompts. One at random gains 0, and the
+        greedy answer the same at every n.
         """
         numbers = self._rules_at
         rows = []
-        for rule in (BY_SCORE, *self.others, RANDOM):
+        for rule in (BY_SCORE, *self.others, *([GREEDY_RULE] if self.greedy else []), RANDOM):
             truth = self.gains_by_prompt(numbers, TRUTH, rule)  # [prompts, numbers]
             if np.isnan(self.values[TRUTH]).all():
                 truth = np.full_like(truth, np.nan)
@@ -128,7 +151,7 @@ class Ranked:
         most = [self.total]
         by_score = self.gains_by_prompt(most)[:, 0]
         compared = []
-        for rule in (*[rule for rule in (LONGEST, LIKELIEST) if rule in self.others], RANDOM):
+        for rule in [rule for rule in (LONGEST, LIKELIEST) if rule in self.others]:
             by_rule = self.gains_by_prompt(most, rule=rule)[:, 0]
             _, low, high = questions.mean(by_score - by_rule, self.ids, **self.resampled)
             verdict = "not shown to differ from"
@@ -140,10 +163,41 @@ class Ranked:
                 f"{verdict} one taken by the rule *{rule}* ({by_rule.mean():+.2f}; difference "
                 f"{low:.2f} to {high:.2f})"
             )
-        return [
-            f"Of {self.total} answers the reward model's favourite gains {by_score.mean():+.2f} "
-            f"points of truth. By prompt that is {', '.join(compared)}."
+        value, low, high = questions.mean(by_score, self.ids, **self.resampled)
+        at_random = "that is **not shown to be above** an answer at random"
+        if low > 0:
+            at_random = "an answer at random gains 0"
+        elif high < 0:
+            at_random = "that is **below** an answer at random"
+        sentences = [
+            f"Of {self.total} answers the reward model's favourite gains {value:+.2f} points of "
+            f"truth ({low:.2f} to {high:.2f}, by prompt): {at_random}."
         ]
+        if compared:
+            sentences.append(f"By prompt that is {', '.join(compared)}.")
+        return sentences
+
+    def level_sentences(self, recipe: PPO) -> list[str]:
+        """What one drawn answer is worth, and what greedy decoding adds to that.
+
+        Empty for real prompts. recipe: by which the answers were drawn.
+        """
+        if np.isnan(self.values[TRUTH]).all():
+            return []
+        levels = self.levels()
+        texts = [
+            f"One drawn answer (temperature {recipe.temperature:g}, top-p {recipe.top_p:g}, "
+            f"{len(self.ids)} prompts) has a truth of {levels[TRUTH]:.2f} and a score of "
+            f"{levels[SCORE]:.2f} on average."
+        ]
+        if self.greedy:
+            gain = self.gains_by_prompt([self.total], rule=GREEDY_RULE)[:, 0]
+            value, low, high = questions.mean(gain, self.ids, **self.resampled)
+            texts.append(
+                f"The greedy answer to the same prompts, without any draw, gains {value:+.2f} "
+                f"points of truth over it ({low:.2f} to {high:.2f}, by prompt)."
+            )
+        return texts
 
     def likeliest_sentences(self) -> list[str]:
         """What a rule without a reward model reaches: the likeliest of n, at the same n.
@@ -168,11 +222,25 @@ class Ranked:
         compared = [f"{how} at n = {_listed(where)}" for how, where in at.items() if where]
         gained = ", ".join(f"{gain:+.2f}" for gain in likeliest.mean(axis=0))
         beside = ", ".join(f"{gain:+.2f}" for gain in by_score.mean(axis=0))
-        return [
+        sentences = [
             f"Without any reward model the likeliest of n = {_listed(numbers)} answers gains "
             f"{gained} points of truth; the reward model's favourite gains {beside}.",
             f"The likeliest, less the favourite, by prompt: {'; '.join(compared)}.",
         ]
+        if self.greedy:
+            greedy = self.gains_by_prompt(numbers, rule=GREEDY_RULE)[:, -1]
+            apart = likeliest[:, -1] - greedy
+            value, low, high = questions.mean(apart, self.ids, **self.resampled)
+            verdict = "not shown to differ"
+            if low > 0:
+                verdict = "the likeliest is better"
+            elif high < 0:
+                verdict = "the greedy one is better"
+            sentences.append(
+                f"The likeliest of {self.total} less the greedy answer: {value:+.2f} "
+                f"({low:.2f} to {high:.2f}, by prompt), {verdict}."
+            )
+        return sentences
 
     def gains(self) -> pd.DataFrame:
         """What the best of n = 1, 2, 4 .. answers gains over one answer, by each measure.
@@ -309,39 +377,54 @@ def rank(answered: Sequence[Group], reward_model: RewardModel, setup: Setup) -> 
     return Ranked(ids, by_score, recipe.resampled, ordered)
 
 
-def sentences(gains: pd.DataFrame) -> list[str]:
-    """Sentences on where score and truth part, n by n; empty for real prompts.
+def title(gains: pd.DataFrame) -> str:
+    """The message of what `Ranked.gains` gives: score and truth gained at the largest n."""
+    most = gains.n.max()
+    top = gains[gains.n == most].set_index("measure").gain
+    parts = [f"{measure} {top[measure]:+.2f}" for measure in (SCORE, TRUTH) if measure in top]
+    return f"Best of {most} answers of SFT:\n{', '.join(parts)}"
 
-    They part where the 95 % interval of their difference does not hold 0. gains: of
-    `Ranked.gains`.
+
+def sentences(gains: pd.DataFrame) -> list[str]:
+    """Sentences on whether score and truth part: at the largest n, and then at the others.
+
+    They part where the 95 % interval of their difference does not hold 0. The largest n makes the
+    claim, as all n are of the same answers. Empty for real prompts.
+
+    gains: of `Ranked.gains`.
     """
     differences = gains[(gains.measure == APART) & (gains.n > 1)]
     if differences.empty:
         return []
-    above = differences.n[differences["95 % low"] > 0].tolist()
-    below = differences.n[differences["95 % high"] < 0].tolist()
-    holds = differences.n[~differences.n.isin([*above, *below])].tolist()
-    parts = []
-    if above:
-        parts.append(f"**the score outruns the truth** at n = {_listed(above)}")
-    if below:
-        parts.append(f"**the truth outruns the score** at n = {_listed(below)}")
-    if holds and parts:
-        parts.append(f"at {_listed(holds)} the interval of the difference holds 0")
-    elif holds:
-        parts.append(
-            "score and truth are not shown to part: "
-            f"at n = {_listed(holds)} the interval of the difference holds 0"
-        )
     most = gains.n.max()
     top = gains[gains.n == most].set_index("measure")
     difference = top.loc[APART]
-    return [
-        f"In best of n {'; '.join(parts)}.",
-        f"Of {most} answers the one that the reward model likes best gains "
-        f"{top.gain[TRUTH]:+.2f} points in truth and {top.gain[SCORE]:+.2f} by its score "
-        f"(difference {difference['95 % low']:.2f} to {difference['95 % high']:.2f}, by prompt).",
+    low = difference["95 % low"]
+    high = difference["95 % high"]
+    verdict = "score and truth are not shown to part"
+    if low > 0:
+        verdict = "**the score outruns the truth**"
+    elif high < 0:
+        verdict = "the truth outruns the score"
+    texts = [
+        f"Best of {most}, the hardest press: {verdict}. The favourite gains {top.gain[SCORE]:+.2f} "
+        f"by its score and {top.gain[TRUTH]:+.2f} in truth "
+        f"(difference {low:.2f} to {high:.2f}, by prompt)."
     ]
+    fewer = differences[differences.n < most]
+    above = fewer.n[fewer["95 % low"] > 0].tolist()
+    below = fewer.n[fewer["95 % high"] < 0].tolist()
+    parts = []
+    if above:
+        parts.append(f"the score outruns the truth at n = {_listed(above)}")
+    if below:
+        parts.append(f"the truth outruns the score at n = {_listed(below)}")
+    if parts:
+        texts.append(
+            f"Of fewer answers {'; '.join(parts)}. All n are of the same {most} answers to a "
+            "prompt, so that this is one finding."
+        )
+    return texts
 
 
 def _listed(numbers: Sequence[int]) -> str:

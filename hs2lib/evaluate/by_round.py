@@ -272,6 +272,36 @@ def of_group(group: Group, reward: ppo.Reward, recipe: PPO) -> pd.DataFrame:
     )
 
 
+def order_in_words(group: Group, rewarded: pd.DataFrame) -> list[str]:
+    """Whether the reward orders the answers to one prompt as the truth does, and what it does.
+
+    Empty of real prompts, and where all answers are truly alike. By hand: of rewards 3, 2, 1 and
+    truths 0, 1, 2 none of 3 pairs is right, and the truly best has the lowest reward.
+
+    group: a prompt with the answers that a round sampled.
+    rewarded: of `of_group`.
+    """
+    if not is_generated([group]):
+        return []
+    truth = true_goodness(group)  # [n]
+    gap = truth[:, None] - truth[None, :]  # [n, n]
+    reward = rewarded.reward.to_numpy()
+    by_reward = reward[:, None] - reward[None, :]  # [n, n]
+    n_differ = np.count_nonzero(gap > 0)
+    if not n_differ:
+        return []
+    n_right = np.count_nonzero((gap > 0) & (by_reward > 0))
+    best = int(truth.argmax())
+    advantage = rewarded["reward less baseline"].iloc[best]
+    pushed = "likelier" if advantage > 0 else "**less likely**"
+    return [
+        f"Of the {n_differ} pairs of these answers that truly differ, "
+        f"the reward orders {n_right} as the truth does.",
+        f"The truly best one, answer {best + 1}, is {advantage:+.2f} off the baseline: "
+        f"it becomes {pushed}. One group is an example, and no measure of the reward model.",
+    ]
+
+
 def as_answers(
     group: Group, rewarded: pd.DataFrame, reward: RewardModel, most: int = 4
 ) -> list[Answer]:
@@ -289,6 +319,43 @@ def as_answers(
             Answer(f"answer {row.answer}", response.text, f"reward {row.reward:.2f}", score)
         )
     return shown
+
+
+def shown(curves: pd.DataFrame, recipe: PPO) -> pd.DataFrame:
+    """The columns of PPO's rounds that say something in this run.
+
+    Without a critic there is no value loss. With the plain KL the penalty is the KL itself.
+
+    curves: of `of_ppo`. recipe: of the training.
+    """
+    silent = ["step", "grad_norm", "critic gradient"]
+    if recipe.critic == "group":
+        silent.append("value loss")
+    if recipe.kl_form == "plain":
+        silent.append("penalty")
+    return curves.drop(columns=silent).astype({"round": int})
+
+
+def start_in_words(curves: pd.DataFrame, rated: Sequence[Group], reward: RewardModel) -> list[str]:
+    """Score and truth of the first round's answers beside those of the data's responses.
+
+    Empty of real prompts.
+
+    curves: of `of_ppo`.
+    rated: the groups whose responses set the reward's scale.
+    reward: the standardised reward model, which has their mean.
+    """
+    truth = truth_of_responses(rated).mean()
+    first = curves.iloc[0]
+    if np.isnan(truth) or np.isnan(first[TRUTH]):
+        return []
+    return [
+        f"The data's responses have a score of {reward.folded['mean']:.2f} and a truth of "
+        f"{truth:.2f} on average.",
+        f"The answers of round 0, which are SFT's, have a score of {first[SCORE]:.2f} "
+        f"and a truth of {first[TRUTH]:.2f}. "
+        f"Their score is {first[SCORE] - first[TRUTH]:+.2f} points off their truth.",
+    ]
 
 
 def in_words(curves: pd.DataFrame, recipe: PPO) -> str:
@@ -327,9 +394,54 @@ def verdict(gains: pd.DataFrame, policy: str) -> list[str]:
     elif truth["95 % high"].item() < 0:
         sentence = f"{answers} truly worse than {against}'s here"
     return [
-        f"**{sentence}**, on prompts that nothing was trained on. "
-        "That is one training seed; the interval is over prompts."
+        f"**{sentence}**, on prompts that nothing was trained on; "
+        "one training seed, an interval over prompts."
     ]
+
+
+def together(frames: Sequence[pd.DataFrame], policy: str, against: str, **resampled: int) -> str:
+    """How far score and truth rise together on held-out prompts, and whether they part.
+
+    "" where nobody knows the truth. By hand: of two prompts the score rises by 2 and 2, the truth
+    by 1 and 0. Then the score rises by 2, the truth by .5, and they part by 1.5.
+
+    frames: rows of both policies among others, as `Comparison.frames`.
+    policy: the one that was trained.
+    against: the one that it began with.
+    resampled: n_boot and seed.
+    """
+    rows = pd.concat(frames, ignore_index=True)
+    if not {TRUTH, SCORE} <= set(rows) or rows[TRUTH].isna().all():
+        return ""
+    rows = rows.drop_duplicates(["policy", "response"], keep="last")
+    means = rows.groupby(["policy", "prompt"], sort=False)[[TRUTH, SCORE]].mean()
+    risen = means.loc[policy] - means.loc[against]  # [prompts, 2]
+    apart = risen[SCORE] - risen[TRUTH]  # [prompts]
+    value, low, high = questions.mean(apart, apart.index, **resampled)
+    parted = "they are not shown to part: difference"
+    if low > 0:
+        parted = "**the score outruns the truth** by"
+    elif high < 0:
+        parted = "the truth outruns the score: difference"
+    return (
+        f"{policy} less {against}, {len(apart)} held-out prompts: score "
+        f"{risen[SCORE].mean():+.2f}, truth {risen[TRUTH].mean():+.2f}; {parted} {value:+.2f} "
+        f"({low:.2f} to {high:.2f}, by prompt)."
+    )
+
+
+def title_of_rounds(curves: pd.DataFrame, first: int, last: int) -> str:
+    """The message of the rounds' panel of `hs2lib.report.figures.pressed`.
+
+    curves: of `of_ppo`. first: rounds at the start that the last ones are compared with. last: so
+    many of them.
+    """
+    parts = []
+    for measure in (SCORE, TRUTH):
+        gained = curves[measure].iloc[-last:].mean() - curves[measure].iloc[:first].mean()
+        if not np.isnan(gained):
+            parts.append(f"{measure} {gained:+.2f}")
+    return f"PPO, last {min(last, len(curves))} rounds less first {first}:\n{', '.join(parts)}"
 
 
 def kl_in_words(gains: pd.DataFrame, policy: str, curves: pd.DataFrame, recipe: PPO) -> list[str]:
@@ -345,8 +457,8 @@ def kl_in_words(gains: pd.DataFrame, policy: str, curves: pd.DataFrame, recipe: 
     held_out = gains[(gains.policy == policy) & (gains.measure == "kl")]
     if not held_out.empty:
         sentences.append(
-            f"On held-out prompts it is {held_out.iloc[0, 2]:.2f}, of answers sampled at "
-            f"temperature {recipe.eval_temperature:g} and top-p {recipe.eval_top_p:g}, "
-            "so the two need not agree."
+            f"On held-out prompts the same log-ratio is {held_out.iloc[0, 2]:.2f}, of answers "
+            f"sampled at temperature {recipe.eval_temperature:g} and top-p {recipe.eval_top_p:g}: "
+            "the KL of no policy, so that the two need not agree."
         )
     return sentences

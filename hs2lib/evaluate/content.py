@@ -2,6 +2,7 @@
 
     content = of_policies(compared, {"base": base, "SFT": policy})
     parts = parts_of(compared, {"SFT": sft, "PPO": policy})    # what takes goodness away
+    trap_in_words(parts)                                       # was it jargon?
     cut = unfinished(compared, {"SFT": sft, "DPO": policy})    # answers that do not end
 
 Paper: silent; the answers are to prompts of the small world, whose tasks are known.
@@ -76,6 +77,7 @@ def of_policies(compared: Comparison, policies: Mapping[str, Policy]) -> Content
     first, second = policies
     means = {row: frame.mean() for row, frame in counted.items()}
     table = pd.DataFrame(means).rename_axis("measure")
+    first, second = policies
 
     def changed(measure: str, way: str) -> str:
         """The second policy's measure less the first one's, in words."""
@@ -161,6 +163,41 @@ def parts_in_words(parts: pd.DataFrame) -> list[str]:
         lost = f"{names[1]}'s answers lose {words} than {names[0]}'s by: "
         texts.append(f"{lost}{', '.join(listed) or 'nothing clearly'}.")
     return texts
+
+
+def trap_in_words(parts: pd.DataFrame) -> str:
+    """Whether a policy lost more by jargon, which raters like and the truth does not.
+
+    parts: of `parts_of`.
+    """
+    before, after = parts.columns[1:3]
+    row = parts.set_index("part").loc["jargon"]
+    low = row["95 % low"]
+    high = row["95 % high"]
+    verdict = "the trap of the small world is not shown to be sprung"
+    if low > 0:
+        verdict = "**the trap of the small world was sprung**"
+    elif high < 0:
+        verdict = f"{after} left the trap of the small world alone"
+    return (
+        f"Jargon, which raters like more than it is worth, costs {row[after]:.2f} points an answer "
+        f"after {row[before]:.2f} ({row.difference:+.2f}, {low:+.2f} to {high:+.2f}): {verdict}."
+    )
+
+
+def change_in_words(prompt: Group, before: Answer, after: Answer) -> str:
+    """What the grader takes away less, and more, from another answer to a prompt; "" if real.
+
+    prompt: that both answer. before, after: the answers.
+    """
+    if not generate.is_generated([prompt]):
+        return ""
+    task = generate.task_of(prompt.id)
+    costs = [pd.Series(grade.grade(task, answer.text).costs) for answer in (before, after)]
+    change = costs[1] - costs[0]
+    changed = change[change.abs() >= 0.005].sort_values(key=abs, ascending=False)
+    parts = [f"{part} {value:+.2f}" for part, value in changed.items()]
+    return f"Points that {after.policy} loses beyond {before.policy}: {', '.join(parts) or 'none'}."
 
 
 @dataclass(frozen=True)

@@ -156,9 +156,9 @@ def table(judged: Sequence[Judged], **resampled: int) -> pd.DataFrame:
 
     Columns: answers, prompts, a prompt (how many answers), "R within a prompt" and "pairs right
     (%)" with their 95 % intervals over prompts, and "spread of truth", the mean SD among the
-    answers to a prompt. Pairs are those whose truth is `APART` or more apart. Where the spread is
-    small, R is small too, so the three belong together. "R, less the first" and its interval are
-    paired by prompt; nan for sets of other prompts than the first one's.
+    answers to a prompt. Pairs, as many as "pairs" says, have truths `APART` or more apart. Where
+    the spread is small, R is small too, so the three belong together. "R, less the first" and its
+    interval are paired by prompt; nan for sets of other prompts than the first one's.
 
     resampled: n_boot and seed.
     """
@@ -178,10 +178,10 @@ def table(judged: Sequence[Judged], **resampled: int) -> pd.DataFrame:
         if one is not judged[0] and _prompts(one) == _prompts(judged[0]):
             paired = difference(sums, first_sums, None, _correlation, **resampled).at(0)
             less_first = tuple(map(float, paired))
-        own = (one.agreement, float(low), float(high), *share, spread)
+        own = (one.agreement, float(low), float(high), len(right), *share, spread)
         rows.append((*counts, *own, *less_first))
     columns = ["answers", "prompts", "a prompt", "R within a prompt", "R low", "R high"]
-    columns += ["pairs right (%)", "pairs low", "pairs high", "spread of truth"]
+    columns += ["pairs", "pairs right (%)", "pairs low", "pairs high", "spread of truth"]
     columns += ["R, less the first", "less low", "less high"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -289,6 +289,17 @@ def sentences(table: pd.DataFrame) -> list[str]:
             f" {row['pairs right (%)']:.0f} % of the pairs right."
         )
     return texts
+
+
+def pairs_in_words(table: pd.DataFrame) -> str:
+    """The share of pairs in the right order of each set of answers. table: of `table`."""
+    shares = []
+    for row in table.to_dict("records"):
+        bounds = f"{row['pairs low']:.0f} to {row['pairs high']:.0f}"
+        shares.append(f"{row['answers']} {row['pairs right (%)']:.0f} % ({bounds})")
+    return (
+        f"Pairs of truly different answers in the reward model's right order: {', '.join(shares)}."
+    )
 
 
 def ends(judged: Judged, **resampled: int) -> pd.DataFrame:

@@ -34,17 +34,19 @@ from hs2lib.train.trainer import TrainingResult
 FEWEST = 4  # points with a KL above 0, by which two coefficients are still tested
 MIDDLE = (0.1, 0.9)  # quantiles of d between which eight in ten points lie
 NARROW = 1 / 2  # of the way to the farthest point; points closer together hardly tell of a bend
+BINS = 8  # of points by their distance, where there are more than twice as many
 
 
 @dataclass(frozen=True)
 class Law:
     """R(d) = d (alpha - beta f(d)).
 
-    formula: of R, as a reader sees it. bend: f. peak: from alpha / beta to the d where R is largest
-    if beta is above 0.
+    formula: of R, as a reader sees it. axis: what d is. bend: f. peak: from alpha / beta to the d
+    where R is largest if beta is above 0.
     """
 
     formula: str
+    axis: str
     bend: Callable[[np.ndarray], np.ndarray]
     peak: Callable[[float], float]
 
@@ -69,9 +71,9 @@ def _exponential(ratio: float) -> float:
     return float(np.exp(min(ratio - 1, 700.0)))
 
 
-BEST_OF_N = Law("d (alpha - beta d)", _identity, _half)
+BEST_OF_N = Law("d (alpha - beta d)", "d, root of the bound on the KL in nats", _identity, _half)
 
-RL = Law("d (alpha - beta log d)", np.log, _exponential)
+RL = Law("d (alpha - beta log d)", "d, root of the KL in nats", np.log, _exponential)
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class Fit:
         where the interval of beta holds 0: the peak may then lie anywhere.
     start: the truth at d = 0; 0 where the points are gains.
     points: rows (distance, gain, low, high), the gains less `start`.
+    bins: rows of means of points with neighbouring distances; the points themselves where they are
+        few.
     """
 
     law: Law
@@ -93,6 +97,7 @@ class Fit:
     peak: Interval
     start: float
     points: pd.DataFrame
+    bins: pd.DataFrame
 
     @property
     def farthest(self) -> float:
@@ -145,12 +150,19 @@ class Fit:
         return bool(self.beta.low > 0 and self.peak.estimate > 0 and self.peak.high < self.farthest)
 
     @property
+    def decides_nothing(self) -> bool:
+        """Whether beta may be 0, and the points lie in a band too narrow to tell of a bend."""
+        return bool(self.is_narrow and self.beta.low <= 0 <= self.beta.high)
+
+    @property
     def verdict(self) -> str:
         """What the fit says of over-optimisation, in a few words."""
         if self.gain(self.farthest)[0] < 0 and not self.peak.estimate > 0:
             return "the truth falls from the start" if self.alpha.high < 0 else "no gain is shown"
         if self.turns:
             return f"the truth turns at d = {self.peak.estimate:.2f}"
+        if self.decides_nothing:
+            return "the law decides nothing here"
         if not self.beta.estimate > 0:
             return "no over-optimisation seen"
         return "a turn is not shown"
@@ -173,6 +185,8 @@ class Fit:
                 f"{name}: **over-optimisation**. By Gao's law the truth turns at {peak}, "
                 f"{gained:+.2f} points from the start; {beta}."
             )
+        if self.decides_nothing:
+            return f"{name}: {self.verdict}. By Gao's law {beta}, an interval that holds 0."
         if not self.peak.estimate > 0:
             if self.gain(self.farthest)[0] < 0:
                 return f"{name}: {verdict}, by Gao's law; {beta}."
@@ -246,27 +260,52 @@ def fit(
         return None
     solution = np.linalg.pinv(weighted) * root  # [2 or 3, points]: the fit is linear in the truth
     n_points = len(distance)
+    bins = _bins(distance)  # [bins, points]
 
     def statistic(sums: np.ndarray) -> np.ndarray:
-        """Alpha, beta, their sum, the start, and each point's gain, [B, 4 + points]."""
+        """Alpha, beta, their sum, the start, each point's and each bin's gain, [B, 4 + ..]."""
         means = sums[:, :n_points] / sums[:, n_points:]  # [B, points]
         coefficients = means @ solution.T  # [B, 2 or 3]
         start = np.zeros(len(means))
         if not start_known:
             start = coefficients[:, 2]
         together = coefficients[:, 0] + coefficients[:, 1]
-        return np.column_stack([coefficients[:, :2], together, start, means - start[:, None]])
+        gains = means - start[:, None]
+        return np.column_stack([coefficients[:, :2], together, start, gains, gains @ bins.T])
 
     contributions = np.hstack([np.where(known, truth[:, usable], 0.0), known])
     fitted = bootstrap(contributions, np.asarray(clusters), statistic, n_boot=n_boot, seed=seed)
     alpha = fitted.at(0)
     beta = fitted.at(1)
-    gains = fitted.at(slice(4, None))
-    points = pd.DataFrame(
+    points = _as_rows(distance, fitted.at(slice(4, 4 + n_points)))
+    binned = _as_rows(bins @ distance, fitted.at(slice(4 + n_points, None)))
+    peak = _peak(law, alpha, beta, fitted.at(2))
+    return Fit(law, alpha, beta, peak, float(fitted.estimate[3]), points, binned)
+
+
+def _bins(distance: np.ndarray) -> np.ndarray:
+    """The weight of each point in the mean of each bin, float64 [bins, points].
+
+    Those at the start are one bin, the others `BINS` of as many neighbours each. Where there are
+    not twice as many points as bins, each point is its own.
+    """
+    if len(distance) <= 2 * BINS:
+        return np.eye(len(distance))
+    order = np.argsort(distance, kind="stable")
+    n_at_start = np.count_nonzero(distance == 0)
+    members = [order[:n_at_start], *np.array_split(order[n_at_start:], BINS)]
+    members = [one for one in members if len(one)]
+    weights = np.zeros((len(members), len(distance)))
+    for row, one in zip(weights, members, strict=True):
+        row[one] = 1 / len(one)
+    return weights
+
+
+def _as_rows(distance: np.ndarray, gains: Interval) -> pd.DataFrame:
+    """Gains at distances as rows (distance, gain, low, high)."""
+    return pd.DataFrame(
         {"distance": distance, "gain": gains.estimate, "low": gains.low, "high": gains.high}
     )
-    peak = _peak(law, alpha, beta, fitted.at(2))
-    return Fit(law, alpha, beta, peak, float(fitted.estimate[3]), points)
 
 
 def _peak(law: Law, alpha: Interval, beta: Interval, together: Interval) -> Interval:
@@ -400,14 +439,16 @@ def of_attributes(gains: pd.DataFrame, policy: str) -> list[str]:
 
 def drawn(
     laws: Mapping[str, Fit | None], ranked: Ranked
-) -> tuple[dict[str, str], pd.DataFrame, pd.DataFrame]:
-    """What `hs2lib.report.figures.laws` draws: titles, points and lines.
+) -> tuple[dict[str, str], dict[str, str], pd.DataFrame, pd.DataFrame]:
+    """What `hs2lib.report.figures.laws` draws: titles, what d is, points and lines.
 
-    Beside the law of best of n stand the rules that read no content.
+    Beside the law of best of n stand the rules without a reward model. A peak is drawn where its
+    interval is known: where beta is shown to be above 0.
     """
     tried = numbers(ranked.total)
     at = distances([best_of_n.bound(n) for n in tried])
     titles = {}
+    axes = {}
     points = [pd.DataFrame(columns=["law", "distance", "gain", "low", "high"])]
     lines = [pd.DataFrame(columns=["law", "line", "distance", "gain"])]
 
@@ -416,22 +457,28 @@ def drawn(
         lines.append(pd.DataFrame(columns))
 
     for name, fitted in laws.items():
+        axes[name] = "d" if fitted is None else fitted.law.axis
         if fitted is None:
             titles[name] = f"{name}: no law fitted"
             continue
         points_at = f"{'8 in 10 points' if fitted.is_narrow else 'points'} {fitted.where}"
         titles[name] = f"{name}: {fitted.verdict}\n{points_at}, R = {fitted.law.formula}"
-        points.append(fitted.points.assign(law=name))
+        points.append(fitted.bins.assign(law=name))
+        if len(fitted.bins) < len(fitted.points):
+            add(name, "single points", fitted.points.distance, fitted.points.gain)
         steps = np.linspace(0, fitted.farthest, 200)
         add(name, "fitted law", steps, fitted.gain(steps))
-        if fitted.peak.estimate < fitted.farthest:
+        if fitted.peak.estimate < fitted.farthest and fitted.beta.low > 0:
             peak = [float(fitted.peak.estimate)]
             add(name, "peak", peak, fitted.gain(peak))
         if fitted.law is BEST_OF_N:
-            for rule in (best_of_n.LONGEST, best_of_n.LIKELIEST, best_of_n.RANDOM):
-                if rule in ranked.others or rule == best_of_n.RANDOM:
+            for rule in (best_of_n.LONGEST, best_of_n.LIKELIEST):
+                if rule in ranked.others:
                     add(name, rule, at, ranked.gains_by_prompt(tried, rule=rule).mean(axis=0))
+            if ranked.greedy:
+                greedy = ranked.gains_by_prompt(tried, rule=best_of_n.GREEDY_RULE).mean(axis=0)
+                add(name, best_of_n.GREEDY_RULE, at, greedy)
     filled_points = points[1:] or points
     filled_lines = lines[1:] or lines
     order = ["law", "distance", "gain", "low", "high"]
-    return titles, pd.concat(filled_points)[order], pd.concat(filled_lines)
+    return titles, axes, pd.concat(filled_points)[order], pd.concat(filled_lines)

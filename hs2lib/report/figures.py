@@ -210,20 +210,22 @@ def round_by_round(rounds: pd.DataFrame, panels: dict[str, str]) -> Figure:
 
 
 FIRST_ROUNDS = 3  # of a training: what its later rounds are compared with
+SMOOTHED = 7  # rounds of which a line shows the mean
 
 
 def pressed(best: pd.DataFrame, rounds: pd.DataFrame, titles: tuple[str, str]) -> Figure:
     """A reward model pressed on, and what the truth does: left best of n, right a training.
 
-    Left, gains over one answer. Right, gains over the mean of the first rounds: dots are rounds,
-    lines are means of seven of them.
+    Left, gains over one answer, the interval of the truth as a band and that of the score between
+    dashes. Right, gains over the mean of the first rounds: dots are rounds, lines are means of
+    `SMOOTHED` of them.
 
     Args:
         best: rows (n, measure, gain, 95 % low, 95 % high).
         rounds: columns round and each measure.
         titles: of the two panels.
     """
-    fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3), layout="constrained", sharey=True)
+    fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", sharey=True)
     left.set_xscale("log", base=2)
     left.set_xticks(best.n.unique(), best.n.unique())
     for name, look in LOOKS.items():
@@ -231,12 +233,16 @@ def pressed(best: pd.DataFrame, rounds: pd.DataFrame, titles: tuple[str, str]) -
         if part.empty:
             continue
         left.plot(part.n, part.gain, "o-", ms=3, color=look.color, label=name)
-        left.fill_between(
-            part.n, part["95 % low"], part["95 % high"], color=look.color, alpha=0.15, lw=0
-        )
+        if look is TRUTH:
+            left.fill_between(
+                part.n, part["95 % low"], part["95 % high"], color=look.color, alpha=0.15, lw=0
+            )
+        else:  # two bands on each other have a third colour
+            for bound in ("95 % low", "95 % high"):
+                left.plot(part.n, part[bound], "--", lw=0.8, color=look.color)
         gained = rounds[name] - rounds[name].iloc[:FIRST_ROUNDS].mean()
         right.plot(rounds["round"], gained, ".", ms=4, color=look.color, alpha=0.5)
-        smooth = gained.rolling(7, center=True, min_periods=1).mean()
+        smooth = gained.rolling(SMOOTHED, center=True, min_periods=1).mean()
         right.plot(rounds["round"], smooth, color=look.color, label=name)
     for ax in (left, right):
         ax.axhline(0, color="black", lw=0.8)
@@ -293,18 +299,32 @@ def agreements(
 def parts(lost: pd.DataFrame, title: str) -> Figure:
     """What takes goodness away from the answers of two policies, by part.
 
-    lost: rows (part, the two policies' names, difference, ..), as from
+    A whisker is the 95 % interval of the paired difference, about the second policy's bar: where it
+    does not reach the end of the first one's, the two differ.
+
+    lost: rows (part, the two policies' names, difference, 95 % low, 95 % high), as from
     `hs2lib.evaluate.content.parts_of`. title: the message.
     """
     before, after = lost.columns[1:3]
     looks = {before: "0.65", after: TRUTH.color}
     fig, ax = plt.subplots(figsize=(6.5, 0.8 + 0.5 * len(lost)), layout="constrained")
     at = np.arange(len(lost))
+    error = [lost.difference - lost["95 % low"], lost["95 % high"] - lost.difference]
+    errors = {before: None, after: np.abs(error)}
     for side, (name, color) in enumerate(looks.items()):
-        bars = ax.barh(at - 0.19 + 0.38 * side, lost[name], height=0.36, color=color, label=name)
+        bars = ax.barh(
+            at - 0.19 + 0.38 * side,
+            lost[name],
+            height=0.36,
+            color=color,
+            label=name,
+            xerr=errors[name],
+            error_kw={"elinewidth": 0.8, "capsize": 2},
+        )
         ax.bar_label(bars, fmt="%.2f", fontsize=7, padding=2)
     ax.axvline(0, color="black", lw=0.8)
-    ax.set(yticks=at, yticklabels=lost.part, xlabel="points of truth lost, an answer", title=title)
+    unit = f"points of truth lost, an answer; whiskers: {after} less {before}, 95 %"
+    ax.set(yticks=at, yticklabels=lost.part, xlabel=unit, title=title)
     ax.margins(x=0.12)
     ax.grid(visible=False, axis="y")
     ax.invert_yaxis()
@@ -312,30 +332,35 @@ def parts(lost: pd.DataFrame, title: str) -> Figure:
     return fig
 
 
-# Lines of `laws`: the law, its peak, and rules that keep one of n answers and read no content.
+# Lines of `laws`: the law, its peak, single points without intervals, and rules without a reward
+# model.
 FITTED = "fitted law"
 PEAK = "peak"
+SINGLE = "single points"
 LINES = {
     FITTED: TRUTH,
     "longest": LENGTH,
     "likeliest": Look(style.PURPLE, "^"),
-    "at random": Look("0.55", "v"),
+    "greedy": Look("0.45", "v"),
 }
 
 
-def laws(titles: dict[str, str], points: pd.DataFrame, lines: pd.DataFrame) -> Figure:
+def laws(
+    titles: dict[str, str], axes: dict[str, str], points: pd.DataFrame, lines: pd.DataFrame
+) -> Figure:
     """Truth gained by distance, with the law fitted through it: a panel for each law.
 
     Args:
         titles: name of the law -> title of its panel, its message.
+        axes: name of the law -> label of its horizontal axis.
         points: rows (law, distance, gain, low, high).
-        lines: rows (law, line, distance, gain); line is one of `LINES`, or `PEAK` for one point. A
-            law without points has an empty panel.
+        lines: rows (law, line, distance, gain); line is one of `LINES`, or `PEAK` for one point, or
+            `SINGLE` for points without intervals. A law without points has an empty panel.
     """
     size = (4.6 * len(titles), 3.4)
-    fig, axes = plt.subplots(1, len(titles), figsize=size, layout="constrained", squeeze=False)
-    for ax, (name, title) in zip(axes[0], titles.items(), strict=True):
-        ax.set(title=title, xlabel="d, root of the KL in nats", ylabel="truth gained, points")
+    fig, panels = plt.subplots(1, len(titles), figsize=size, layout="constrained", squeeze=False)
+    for ax, (name, title) in zip(panels[0], titles.items(), strict=True):
+        ax.set(title=title, xlabel=axes[name], ylabel="truth gained, points")
         ax.axhline(0, color="black", lw=0.8)
         part = points[points.law == name]
         if part.empty:
@@ -346,6 +371,9 @@ def laws(titles: dict[str, str], points: pd.DataFrame, lines: pd.DataFrame) -> F
             if line == PEAK:
                 ax.plot(row.distance, row.gain, marker="*", ms=11, color=TRUTH.color)
                 ax.axvline(row.distance.item(), color=TRUTH.color, lw=0.8, ls=":")
+                continue
+            if line == SINGLE:
+                ax.plot(row.distance, row.gain, ".", ms=5, color=TRUTH.color, alpha=0.35, zorder=1)
                 continue
             look = LINES[line]
             dash = "-" if line == FITTED else "--"

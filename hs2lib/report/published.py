@@ -1,6 +1,7 @@
 """What was published over five seeds, to stand beside the number of one run.
 
     of_seeds("dpo")              # "over five seeds +1.20 (+1.01 to +1.39), works"
+    controls_in_words("ppo", {"blind": "a blind judge"})    # beside its controls
     verdicts()                   # a row for each method
 
 `benchmarks/works.py` writes it. Where it is not there, or is of another edition of the small world,
@@ -76,11 +77,67 @@ def of_seeds(
         if all(row.get(key) == value for key, value in wanted.items()):
             n_seeds = row["seeds"]
             seeds = NUMBERS.get(n_seeds, str(n_seeds))
-            interval = f"{row['low']:+.2f} to {row['high']:+.2f}"
-            words = f"over {seeds} seeds {row['value']:+.2f} ({interval})"
+            words = f"over {seeds} seeds {_in_brackets(row)}"
             word = published["verdicts"].get(method)  # a control has none
             return f"{words}, {word}" if word else words
     return ""
+
+
+def reading(method: str) -> list[str]:
+    """How to read the words of `of_seeds`: what the interval and the verdict are; [] without any.
+
+    method: as in `of_seeds`.
+    """
+    verdict = _works().get("verdicts", {}).get(method)
+    if verdict is None:
+        return []
+    return [
+        "That interval is of a mean over seeds: a single seed, as this run, may lie outside. "
+        "The policies of the seeds were trained apart from this one.",
+        f'"{verdict[:1].upper()}{verdict[1:]}" means: {MEANINGS[verdict]}.',
+    ]
+
+
+def controls_in_words(method: str, controls: Mapping[str, str]) -> list[str]:
+    """Each control's own greedy truth less the start's, and the method's less the control's.
+
+    Both are paired over the seeds. A control that is not published is named as not run. The last
+    sentence names the control over which the method has the smallest lead. [] where nothing is
+    published.
+
+    method: as in `of_seeds`.
+    controls: as in "ppo, blind" without the method -> how to name it.
+    """
+    table = pd.DataFrame(_works().get("means", []))
+    if table.empty:
+        return []
+    is_wanted = (table.temperature == 0) & (table.what == "held out") & (table.measure == "truth")
+    table = table[is_wanted].set_index(["policy", "less"])
+    texts = []
+    leads = {}
+    for control, name in controls.items():
+        key = f"{method}, {control}"
+        if (key, "start") not in table.index:
+            texts.append(f"{name}: not run.")
+            continue
+        own = table.loc[(key, "start")]
+        text = f"{name}: {_in_brackets(own)} beside the start"
+        if own.high < 0:
+            text += ", a damaged policy"
+        if (method, key) in table.index:
+            lead = table.loc[(method, key)]
+            leads[name] = lead
+            text += f". The method less this control: {_in_brackets(lead)}"
+        texts.append(f"{text}.")
+    if len(leads) > 1:
+        nearest = min(leads, key=lambda name: leads[name].value)
+        texts.append(f"The hardest control, with the smallest lead: {nearest.lower()}.")
+    return texts
+
+
+def _in_brackets(line: Mapping[str, float]) -> str:
+    """A mean with its interval, as `of_seeds` writes it."""
+    return f"{line['value']:+.2f} ({line['low']:+.2f} to {line['high']:+.2f})"
 
 
 def means(less: str = "itself", *, what: str = "held out", measure: str = "truth") -> pd.DataFrame:

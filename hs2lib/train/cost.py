@@ -316,9 +316,13 @@ def in_words(seconds: float) -> str:
 
 
 def settings(recipe: "Settings") -> pd.DataFrame:
-    """A recipe as a table, a setting a row: its value and what it is."""
+    """A recipe as a table, a setting a row: its value, its default and what it is.
+
+    Where the last column names the paper or its reference code, the default is theirs.
+    """
     rows = [
-        (name, getattr(recipe, name), parameter.help)
+        (name, getattr(recipe, name), parameter.default, parameter.help)
         for name, parameter in parameters.settings(type(recipe)).items()
     ]
-    return pd.DataFrame(rows, columns=["setting", "value", "what it is"]).set_index("setting")
+    columns = ["setting", "value", "default", "what it is, and where the default is from"]
+    return pd.DataFrame(rows, columns=columns).set_index("setting")

@@ -452,7 +452,9 @@ class PPO(Begun, OwnRatings, Sampled, Written, Rows, Aligned):
     )
     n_samples: int = setting(1, "answers to each prompt; reference code", 1, 1000)
     unfinished: str = setting(
-        "drop", "answers cut off, without gradient; reference code", one_of=names.CUT_OFF
+        "drop",
+        "answers cut off: drop gives them no gradient, keep one as any other; reference code: drop",
+        one_of=names.CUT_OFF,
     )
     weigh: str = setting(
         "tokens", "what counts alike in the losses; reference code: responses", one_of=names.WEIGHED

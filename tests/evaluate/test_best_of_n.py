@@ -17,6 +17,7 @@ from hs2lib.evaluate.best_of_n import (
     APART,
     BY_SCORE,
     BY_TRUTH,
+    GREEDY_RULE,
     LIKELIEST,
     LONGEST,
     RANDOM,
@@ -26,10 +27,12 @@ from hs2lib.evaluate.best_of_n import (
     chances,
     rank,
     sentences,
+    title,
 )
 from hs2lib.evaluate.response_rows import SCORE, TRUTH
 from hs2lib.group import Group, Turn
 from hs2lib.models.rollout import Sample
+from hs2lib.train.recipes import PPO
 
 RESAMPLED = {"n_boot": 200, "seed": 0}
 
@@ -75,40 +78,40 @@ def test_of_real_prompts_there_is_the_score_alone():
 
 
 def test_the_sentence_says_where_truth_and_score_part():
-    parted, numbers = sentences(ranked([[3, 2, 1, 0], [2, 2, 1, 0]]).gains())
-    assert parted == (
-        "In best of n **the score outruns the truth** at n = 4; "
-        "at 2 the interval of the difference holds 0."
-    )
-    assert numbers.startswith("Of 4 answers the one") and "+1.50 by its score" in numbers
-    same, _ = sentences(ranked([[0, 1, 2, 3], [0, 1, 2, 3]]).gains())
-    assert same == (
-        "In best of n score and truth are not shown to part: "
-        "at n = 2, 4 the interval of the difference holds 0."
-    )
+    gains = ranked([[3, 2, 1, 0], [2, 2, 1, 0]]).gains()
+    assert title(gains) == f"Best of 4 answers of SFT:\n{SCORE} +1.50, {TRUTH} -1.38"
+    (parted,) = sentences(gains)
+    assert parted.startswith("Best of 4, the hardest press: **the score outruns the truth**. ")
+    assert "The favourite gains +1.50 by its score and -1.38 in truth (" in parted
+    (same,) = sentences(ranked([[0, 1, 2, 3], [0, 1, 2, 3]]).gains())
+    assert "hardest press: score and truth are not shown to part. " in same
 
 
-def parting(intervals: dict[int, tuple[float, float]]) -> str:
-    """The sentence on these intervals of score less truth, by n."""
+def parting(intervals: dict[int, tuple[float, float]]) -> list[str]:
+    """The sentences on these intervals of score less truth, by n."""
     rows = []
     for n, (low, high) in intervals.items():
         rows += [(n, 0.0, TRUTH, 1.0, 0.9, 1.1), (n, 0.0, SCORE, 1.2, 1.1, 1.3)]
         rows.append((n, 0.0, APART, 0.2, low, high))
     columns = ["n", "KL at most", "measure", "gain", "95 % low", "95 % high"]
-    return sentences(pd.DataFrame(rows, columns=columns))[0]
+    return sentences(pd.DataFrame(rows, columns=columns))
 
 
 def test_a_parting_at_some_n_is_not_hidden_by_the_largest():
     """The score outran the truth at small n; the interval at the largest n was wide and held 0."""
-    some = parting({1: (0, 0), 2: (0.1, 0.3), 4: (0.1, 0.3), 8: (-0.1, 0.5), 16: (-0.4, 0.9)})
-    assert some == (
-        "In best of n **the score outruns the truth** at n = 2, 4; "
-        "at 8, 16 the interval of the difference holds 0."
+    largest, fewer = parting(
+        {1: (0, 0), 2: (0.1, 0.3), 4: (0.1, 0.3), 8: (-0.1, 0.5), 16: (-0.4, 0.9)}
     )
-    both = parting({2: (-0.3, -0.1), 4: (0.1, 0.3)})
-    assert both == (
-        "In best of n **the score outruns the truth** at n = 4; "
-        "**the truth outruns the score** at n = 2."
+    assert largest.startswith("Best of 16, the hardest press: score and truth are not shown to")
+    assert fewer == (
+        "Of fewer answers the score outruns the truth at n = 2, 4. "
+        "All n are of the same 16 answers to a prompt, so that this is one finding."
+    )
+    largest, fewer = parting({2: (-0.3, -0.1), 4: (0.1, 0.3)})
+    assert "**the score outruns the truth**" in largest
+    assert fewer.startswith("Of fewer answers the truth outruns the score at n = 2. ")
+    assert parting({2: (-0.1, 0.1), 4: (-0.3, -0.1)})[0].startswith(
+        "Best of 4, the hardest press: the truth outruns the score."
     )
 
 
@@ -128,6 +131,40 @@ def test_the_likeliest_stands_beside_the_reward_model_at_the_same_n():
     assert Ranked(list("abc"), backwards, RESAMPLED).likeliest_sentences() == []
     unknown = {TRUTH: np.full((3, 4), np.nan), SCORE: worst_first}
     assert Ranked(list("abc"), unknown, RESAMPLED, likely).likeliest_sentences() == []
+
+
+def test_the_greedy_answer_stands_beside_the_draws():
+    """Four answers, the truth 0 to 3, and a greedy one of 2.5: it gains 1 over a draw at every n."""
+    answered = list(generate.groups(3, seed=2))
+    one_each = [replace(group, responses=group.responses[:1]) for group in answered]
+    truth = np.array([true_goodness(group)[0] for group in one_each])
+    values = truth[:, None] + np.array([-2.5, -1.5, -0.5, 0.5])  # on average 1 below the greedy one
+    likely = {LIKELIEST: {TRUTH: values, SCORE: values}}
+    drawn = Ranked([group.id for group in answered], likely[LIKELIEST], RESAMPLED, likely)
+    model = SimpleNamespace(
+        attributes=("helpfulness",), score=lambda groups, **_: torch.zeros(len(groups), 1)
+    )
+    setup = SimpleNamespace(
+        recipe=SimpleNamespace(weighting="helpfulness:1", inference={}), folder=None
+    )
+    beside = drawn.with_greedy(one_each[::-1], model, setup)
+    assert beside.gains_by_prompt([1, 4], rule=GREEDY_RULE) == pytest.approx(np.ones((3, 2)))
+    assert beside.gains_by_prompt([4], SCORE, GREEDY_RULE)[:, 0] == pytest.approx(1 - truth)
+    rules = beside.rules().set_index("rule")
+    assert rules["gain in truth"][GREEDY_RULE] == pytest.approx(1)
+    level, greedy = beside.level_sentences(PPO())
+    assert level == (
+        f"One drawn answer (temperature 1, top-p 1, 3 prompts) has a truth of {truth.mean() - 1:.2f} "
+        f"and a score of {truth.mean() - 1:.2f} on average."
+    )
+    assert "without any draw, gains +1.00 points of truth over it (1.00 to 1.00" in greedy
+    assert beside.likeliest_sentences()[-1] == (
+        "The likeliest of 4 less the greedy answer: +0.50 (0.50 to 0.50, by prompt), "
+        "the likeliest is better."
+    )
+    assert not drawn.with_greedy(one_each[:1], model, setup).greedy, "not of all prompts"
+    assert len(drawn.level_sentences(PPO())) == 1
+    assert ranked(np.full((2, 4), np.nan)).level_sentences(PPO()) == []
 
 
 def samples(prompt: Group, texts: list[str], log_probs: list[float]) -> Group:
@@ -177,14 +214,19 @@ def test_the_sentences_set_the_reward_model_beside_rules_without_content():
     worst_first = np.tile(np.arange(4.0), (3, 1))
     others = {LONGEST: {TRUTH: worst_first[:, ::-1], SCORE: worst_first}}
     known = Ranked(list("abc"), {TRUTH: worst_first, SCORE: worst_first}, RESAMPLED, others)
-    (sentence,) = known.rule_sentences()
-    assert sentence.startswith(
-        "Of 4 answers the reward model's favourite gains +1.50 points of truth."
+    favourite, compared = known.rule_sentences()
+    assert favourite == (
+        "Of 4 answers the reward model's favourite gains +1.50 points of truth "
+        "(1.50 to 1.50, by prompt): an answer at random gains 0."
     )
-    assert "more than one taken by the rule *longest* (-1.50; difference 3.00 to 3.00)" in sentence
-    assert f"*{RANDOM}* (+0.00; difference 1.50 to 1.50)" in sentence
+    assert "more than one taken by the rule *longest* (-1.50; difference 3.00 to 3.00)" in compared
     turned = Ranked(known.ids, others[LONGEST], RESAMPLED, {LONGEST: known.values})
-    assert "that is **less than** one taken" in turned.rule_sentences()[0]
+    favourite, compared = turned.rule_sentences()
+    assert compared.startswith("By prompt that is **less than** one taken")
+    assert favourite.endswith("that is **below** an answer at random.")
+    alike = {TRUTH: np.ones((3, 4)), SCORE: worst_first}
+    (favourite,) = Ranked(list("abc"), alike, RESAMPLED).rule_sentences()
+    assert favourite.endswith("that is **not shown to be above** an answer at random.")
 
 
 def drawn_by_hand(group: Group) -> Drawn:

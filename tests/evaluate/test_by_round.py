@@ -249,6 +249,71 @@ def test_the_baseline_of_a_group_is_the_mean_of_its_rewards(generated):
     assert (first.score, second.score) == (6, 5) and first.how == "reward 2.00"
 
 
+def test_whether_the_reward_orders_a_group_as_the_truth_does(generated):
+    """The better answer stands first. With the higher reward it is right, with the lower one wrong."""
+    columns = ["reward", "reward less baseline"]
+    right = pd.DataFrame([(2.0, 1.0), (0.0, -1.0)], columns=columns)
+    counted, best = by_round.order_in_words(generated[0], right)
+    assert "Of the 1 pairs" in counted and "orders 1 as the truth does" in counted
+    assert "answer 1, is +1.00 off the baseline: it becomes likelier" in best
+    counted, best = by_round.order_in_words(generated[0], -right)
+    assert "orders 0 as" in counted and "it becomes **less likely**" in best
+    assert by_round.order_in_words(real("a", "bb"), right) == []
+    first = generated[0].responses[0]
+    same = replace(generated[0], responses=(first, first))
+    assert by_round.order_in_words(same, right) == []
+
+
+def test_columns_that_say_nothing_are_not_shown():
+    names = ["round", "step", "grad_norm", "critic gradient", "value loss", "penalty", "kl"]
+    curves = pd.DataFrame([dict.fromkeys(names, 0.0)])
+    silent = PPO(critic="group", kl_form="plain")
+    assert list(by_round.shown(curves, silent)) == ["round", "kl"]
+    assert list(by_round.shown(curves, PPO())) == ["round", "value loss", "penalty", "kl"]
+
+
+def test_the_first_round_stands_beside_the_data(generated):
+    """Score 5 and truth 3: the score is 2 off the truth."""
+    curves = pd.DataFrame({SCORE: [5.0], TRUTH: [3.0]})
+    reward = SimpleNamespace(folded={"mean": 5.5})
+    data, first = by_round.start_in_words(curves, generated, reward)
+    truth = np.mean([true_goodness(group) for group in generated])
+    assert f"a score of 5.50 and a truth of {truth:.2f}" in data
+    assert first.endswith("Their score is +2.00 points off their truth.")
+    assert by_round.start_in_words(curves, [real("a")], reward) == []
+
+
+@pytest.mark.parametrize(
+    ("truth", "words"),
+    [
+        ([1.0, 0.0], "score +2.00, truth +0.50; **the score outruns the truth** by +1.50 ("),
+        ([2.0, 2.0], "they are not shown to part: difference +0.00 (0.00 to 0.00, by prompt)"),
+        ([4.0, 5.0], "the truth outruns the score: difference -2.50 ("),
+    ],
+)
+def test_how_far_score_and_truth_rise_together(truth, words):
+    """The score rises by 2 at each of ten prompts, the truth by these numbers in turn."""
+    frames = []
+    for policy, gain in (("SFT", 0.0), ("PPO", 1.0)):
+        for k in range(10):
+            values = {TRUTH: k + gain * truth[k % 2], SCORE: 3 * k + 2 * gain}
+            row = {"policy": policy, "prompt": str(k), "response": f"{k}/0"}
+            frames.append(pd.DataFrame([row | values]))
+    sentence = by_round.together(frames, "PPO", "SFT", n_boot=100, seed=0)
+    assert "PPO less SFT, 10 held-out prompts" in sentence and words in sentence
+    unknown = [frame.drop(columns=TRUTH) for frame in frames]
+    assert by_round.together(unknown, "PPO", "SFT", n_boot=100, seed=0) == ""
+
+
+def test_the_message_of_the_rounds():
+    """The last two rounds are 1.5 and 2.5 above the first one."""
+    curves = pd.DataFrame({SCORE: [1.0, 3.0, 4.0], TRUTH: [0.0, 1.0, 2.0]})
+    title = by_round.title_of_rounds(curves, 1, 2)
+    assert title == f"PPO, last 2 rounds less first 1:\n{SCORE} +2.50, {TRUTH} +1.50"
+    unknown = by_round.title_of_rounds(curves.assign(**{TRUTH: np.nan}), 1, 2)
+    assert unknown.endswith(f"{SCORE} +2.50")
+
+
 def test_each_kl_says_of_which_answers_it_is():
     """Training samples at temperature 1, the table at .7 and on other prompts."""
     gains = pd.DataFrame(

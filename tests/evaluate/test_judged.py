@@ -44,7 +44,7 @@ def test_the_table_counts_pairs_that_truly_differ():
     truth = [[0, 0.4], [0, 1], [0, 3]]
     (row,) = judged.table([by_hand(scores, truth)], **RESAMPLED).to_dict("records")
     assert row["answers"] == "own" and row["prompts"] == 3 and row["a prompt"] == 2
-    assert row["pairs right (%)"] == 75
+    assert row["pairs"] == 2 and row["pairs right (%)"] == 75
     assert row["spread of truth"] == pytest.approx((0.2 + 0.5 + 1.5) / 3)
     assert row["R low"] <= row["R within a prompt"] <= row["R high"]
 
@@ -70,6 +70,9 @@ def test_places_of_a_judge_that_is_wrong():
 def test_the_sentences_set_later_sets_beside_the_first():
     rated = by_hand([[0, 1]] * 20, [[0, 1]] * 20, "rated responses")
     table = judged.table([rated, by_hand([[1, 0]] * 20, [[0, 1]] * 20, "own")], **RESAMPLED)
+    assert judged.pairs_in_words(table).startswith(
+        "Pairs of truly different answers in the reward model's right order: rated responses 100 % ("
+    )
     (sentence,) = judged.sentences(table)
     assert sentence.startswith("own: R -1.00") and "**lower than** the 1.00 of rated" in sentence
     assert "(paired -2.00, -2.00 to -2.00)" in sentence

@@ -1,5 +1,6 @@
 """Gao's laws: points on a law give it back, numbers by hand, intervals that hold the truth, and plain words where there is no turn."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,7 @@ from hs2lib.align import ppo
 from hs2lib.corpus import generate
 from hs2lib.corpus.grade import true_goodness
 from hs2lib.evaluate import overoptimisation
-from hs2lib.evaluate.best_of_n import LONGEST, RANDOM, Ranked, bound
+from hs2lib.evaluate.best_of_n import GREEDY_RULE, LONGEST, Ranked, bound
 from hs2lib.evaluate.overoptimisation import BEST_OF_N, RL, distances, fit, numbers
 from hs2lib.evaluate.response_rows import SCORE, TRUTH
 from hs2lib.report import figures
@@ -146,8 +147,23 @@ def test_points_in_a_narrow_band_are_no_evidence_beyond_it():
     assert sentence.startswith(f"PPO: no over-optimisation seen {band}. By Gao's law")
     assert f"Eight in ten points lie {band}, a narrow band" in sentence
     wide = fitted(BEST_OF_N, 0.8, -0.1)
-    assert not wide.is_narrow
+    assert not wide.is_narrow and not close.decides_nothing
+    noise = np.linspace(-1, 1, len(distance))[::-1]
+    unsure = fit(BEST_OF_N, distance, np.stack([rises + noise, rises - noise]), ["a", "b"], **QUICK)
+    assert unsure.decides_nothing and unsure.verdict == "the law decides nothing here"
+    assert unsure.sentence("PPO").startswith("PPO: the law decides nothing here. By Gao's law beta")
     assert f"The points lie at d = {D[1]:.2f} to {D[-1]:.2f}" in wide.range_in_words
+
+
+def test_many_points_are_drawn_as_means_of_neighbours():
+    """One point at the start and 24 after it: the start, and 8 bins of 3, whose means are by hand."""
+    distance = np.array([0, *np.arange(24, 0, -1.0)])
+    gained = np.array([0, *np.arange(24, 0, -1.0)]) / 10
+    law_fit = fit(BEST_OF_N, distance, np.stack([gained, gained]), ["a", "b"], **QUICK)
+    assert law_fit.bins.distance.tolist() == pytest.approx([0, *np.arange(2, 25, 3.0)])
+    assert law_fit.bins.gain.tolist() == pytest.approx([0, *np.arange(0.2, 2.5, 0.3)])
+    few = fitted(BEST_OF_N, 0.8, 0.4)
+    pd.testing.assert_frame_equal(few.bins, few.points)
 
 
 def gains_of(numbers):
@@ -209,18 +225,33 @@ def test_the_law_of_best_of_n_and_what_is_drawn(ranked):
     table = overoptimisation.table(laws)
     assert table.quantity.tolist() == ["alpha", "beta", "d at the peak", ""]
     assert table.points[0] == 5, "n of 2, 3, 4, 6 and 8"
-    titles, points, lines = overoptimisation.drawn(laws, ranked)
-    assert lines.line.unique().tolist() == ["fitted law", "peak", LONGEST, RANDOM]
+    titles, axes, points, lines = overoptimisation.drawn(laws, ranked)
+    assert axes == {"Best of n": BEST_OF_N.axis, "PPO": "d"}
+    assert lines.line.unique().tolist() == ["fitted law", "peak", LONGEST]
     assert set(lines.line) - {figures.PEAK} <= set(figures.LINES) and set(points.law) == {
         "Best of n"
     }
-    figure = figures.laws(titles, points, lines)
+    figure = figures.laws(titles, axes, points, lines)
     shown_titles = [ax.get_title().splitlines()[0] for ax in figure.axes]
     assert shown_titles == [f"Best of n: {law_fit.verdict}", "PPO: no law fitted"]
     empty = figures.laws(*overoptimisation.drawn({"PPO": None}, ranked))
     assert len(empty.axes) == 1
     shown = {text.get_text() for text in figure.axes[0].texts}
-    assert {"fitted law", LONGEST, RANDOM} <= shown
+    assert {"fitted law", LONGEST} <= shown
+    greedy = {TRUTH: ranked.values[TRUTH].mean(axis=1) + 1, SCORE: np.zeros(3)}
+    _, _, _, lines = overoptimisation.drawn(laws, replace(ranked, greedy=greedy))
+    assert lines.gain[lines.line == GREEDY_RULE].tolist() == pytest.approx([1] * 6)
+
+
+def test_a_peak_without_an_interval_is_not_drawn(ranked):
+    """Of two prompts that differ nothing is shown: the law has a peak, and no star."""
+    unsure = fitted(BEST_OF_N, 0.8, 0.4)
+    assert unsure.peak.estimate < unsure.farthest and not unsure.beta.low > 0
+    _, _, _, lines = overoptimisation.drawn({"Best of n": unsure}, ranked)
+    assert figures.PEAK not in set(lines.line)
+    many = replace(unsure, bins=unsure.points.iloc[:3])
+    _, _, points, lines = overoptimisation.drawn({"Best of n": many}, ranked)
+    assert len(points) == 3 and (lines.line == figures.SINGLE).sum() == len(unsure.points)
 
 
 def test_the_law_of_ppo_takes_the_truth_of_each_round(monkeypatch):

@@ -41,6 +41,8 @@ def test_where_nobody_knows_the_truth_there_is_no_line_of_it():
     rounds = pd.DataFrame({"round": [0, 1], SCORE: [1.0, 3.0], TRUTH: np.nan})
     figure = figures.pressed(best, rounds, ("left", "right"))
     assert drawn(figure, 0) == {SCORE: [0, 0.5]}
+    bounds = [line for line in figure.axes[0].get_lines() if line.get_linestyle() == "--"]
+    assert [list(line.get_ydata()) for line in bounds] == [[0, 0], [0.5, 0.5]]
     assert drawn(figure, 1) == {SCORE: [0, 0]}  # the mean of seven rounds, of which there are two
 
 
@@ -82,7 +84,11 @@ def test_score_against_truth_has_a_panel_for_each_set():
 
 
 def test_parts_have_a_bar_for_each_policy():
+    """A whisker is the interval of the difference: habits are 1 less (-1.5 to -.5), so .5 to 1.5."""
     lost = pd.DataFrame({"part": ["habits", "jargon"], "SFT": [2.0, 0.1], "PPO": [1.0, 0.4]})
-    ax = figures.parts(lost, "message").axes[0]
+    change = {"difference": [-1.0, 0.3], "95 % low": [-1.5, 0.1], "95 % high": [-0.5, 0.5]}
+    ax = figures.parts(lost.assign(**change), "message").axes[0]
     assert [bar.get_width() for bar in ax.patches] == [2.0, 0.1, 1.0, 0.4]
+    whisker = ax.collections[0].get_segments()[0]
+    assert whisker[:, 0].tolist() == pytest.approx([0.5, 1.5])
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["SFT", "PPO"]

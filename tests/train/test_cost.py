@@ -88,7 +88,9 @@ def test_the_papers_dpo():
 
 
 def test_a_recipe_as_a_table():
-    assert cost.settings(DPO(batch=128, beta=0.5)).value[["batch", "beta"]].tolist() == [128, 0.5]
+    table = cost.settings(DPO(batch=128, beta=0.5))
+    assert table.value[["batch", "beta"]].tolist() == [128, 0.5]
+    assert table.default[["batch", "beta"]].tolist() == [DPO().batch, DPO().beta]
 
 
 def test_bytes_of_each_process_by_hand():
