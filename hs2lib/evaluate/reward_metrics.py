@@ -560,9 +560,11 @@ def _one_rater_ahead(curve: pd.DataFrame) -> dict[int, np.ndarray]:
 def learning_message(curve: pd.DataFrame) -> str:
     """Whether more answers or more raters teach ridge more for the same ratings, for a title."""
     means = [more.mean() for more in _one_rater_ahead(curve).values()]
-    if means and min(means) > 0:
+    if not means:
+        return "No two curves reach the same number of ratings"
+    if min(means) > 0:
         return "For the same number of ratings ridge learns more from more answers"
-    if means and max(means) < 0:
+    if max(means) < 0:
         return "For the same number of ratings ridge learns more from more raters"
     return "For the same number of ratings neither more answers nor more raters teach ridge more"
 
@@ -579,14 +581,14 @@ def learning_in_words(curve: pd.DataFrame) -> str:
     for n_raters, more in _one_rater_ahead(curve).items():
         direction = "more" if more.mean() > 0 else "less"
         texts.append(
-            f"{direction} than from fewer rated {n_raters} times (R {more.mean():+.3f} in the "
+            f"{direction} than fewer answers rated {n_raters} times (R {more.mean():+.3f} in the "
             f"mean, higher at {int((more > 0).sum())} of {len(more)} points)"
         )
     if not texts:
         return "No two curves reach the same number of ratings, so nothing can be compared."
     return (
-        "For the same number of ratings, ridge learnt from answers rated once "
-        f"{'; '.join(texts)}. R of one rater is read between its own points, on the logarithm of "
+        "For the same number of ratings, answers rated once taught ridge "
+        f"{', and '.join(texts)}. R of one rater is read between its own points, on the logarithm of "
         "the ratings. No point has an interval, and none is of the trained model."
     )
 
