@@ -588,8 +588,8 @@ def learning_in_words(curve: pd.DataFrame) -> str:
         return "No two curves reach the same number of ratings, so nothing can be compared."
     return (
         "For the same number of ratings, answers rated once taught ridge "
-        f"{', and '.join(texts)}. R of one rater is read between its own points, on the logarithm of "
-        "the ratings. No point has an interval, and none is of the trained model."
+        f"{', and '.join(texts)}. R of one rater is read between its own points, on the logarithm "
+        "of the ratings. No point has an interval, and none is of the trained model."
     )
 
 

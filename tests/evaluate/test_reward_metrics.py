@@ -235,10 +235,10 @@ def test_one_rater_and_three_are_compared_at_equally_many_ratings():
     """By hand: one rater has .2 at 100 and .4 at 400, so .3 at 200, where three have .25."""
     curve = curve_of([(1, 100, 0.2), (1, 400, 0.4), (3, 200, 0.25), (3, 1000, 0.9)])
     text = reward_metrics.learning_in_words(curve)
-    assert text.startswith(
-        "For the same number of ratings, ridge learnt from answers rated once more"
+    words = (
+        "For the same number of ratings, answers rated once taught ridge more than fewer answers"
     )
-    assert "than from fewer rated 3 times (R +0.050 in the mean, higher at 1 of 1 points)" in text
+    assert text.startswith(f"{words} rated 3 times (R +0.050 in the mean, higher at 1 of 1 points)")
     assert text.endswith("No point has an interval, and none is of the trained model.")
     assert reward_metrics.learning_message(curve).endswith("learns more from more answers")
     contrary = curve.assign(R=-curve.R)
