@@ -248,7 +248,7 @@ def test_one_rater_and_three_are_compared_at_equally_many_ratings():
     assert reward_metrics.learning_in_words(curve.iloc[:0]) == ""
 
 
-def test_what_the_last_doubling_added_is_said_plainly():
+def test_what_the_last_doubling_added_stands_in_plain_words():
     """By hand: one rater's R rises from .2 to .3; where it falls, help is not shown."""
     curve = curve_of([(1, 100, 0.2), (1, 200, 0.3), (3, 600, 0.9)]).assign(groups=[50, 100, 100])
     words = "from 50 to 100 groups R of ridge went from 0.20 to 0.30."

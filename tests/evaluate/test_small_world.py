@@ -128,7 +128,7 @@ def test_style_is_what_the_grader_takes_where_no_fault_is():
     assert table.iloc[-1].verbosity == pytest.approx(1.5 + 1.6)
 
 
-def test_what_the_base_has_more_often_is_told_prompt_by_prompt(frames):
+def test_what_the_base_has_more_often_is_paired_by_prompt(frames):
     """Who always adds remarks ignores the wish more often, and in nothing else differs."""
     wished, always = frames
     apart = small_world.more_often(wished, always, **RESAMPLED).set_index("fault")
