@@ -12,8 +12,8 @@ Of the answers to one prompt: Pearson's R of score and truth, and the share of p
 differ (`APART`) of which the better one has the higher score. Beside it stand rules that read
 nothing, and a judge that learnt from answers under other prompts (`works.blind`). Then the best of
 up to 64 answers of SFT is taken by reward models of 1/16, 1/4 and all of the rated prompts, with
-Gao's law fitted to each (`hs2lib.evaluate.overoptimisation`). The noise ceiling is R of the truth
-with the annotators' ratings, which no judge of these ratings can be asked to pass.
+Gao's law fitted to each (`hs2lib.evaluate.overoptimisation`). Beside them stands R of the
+truth with the annotators' ratings: a reference, and no upper bound.
 
 Numbers are one a seed; intervals are Student's t over seeds. What is finished is kept by seed.
 """

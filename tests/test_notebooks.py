@@ -82,6 +82,20 @@ def test_run_all_as_it_stands(name, folders, monkeypatch):
         assert source in about["caption"], artefact
 
 
+def test_notebook_01_shows_an_answer_for_each_level(folders, monkeypatch):
+    """The columns of the table once took the names that the examples are looked up by."""
+    monkeypatch.chdir(folders)
+    shown = []
+    monkeypatch.setattr(
+        show,
+        "display",
+        lambda *things: shown.extend(getattr(thing, "data", "") for thing in things),
+    )
+    execute("01_dataset_statistics", "smoke", n_boot=100, levels_of="helpfulness")
+    for level in range(5):
+        assert any(f"<b>helpfulness {level}</b>" in text for text in shown), level
+
+
 def test_own_ratings_as_the_page_says_with_an_attribute_that_nobody_rated(folders, monkeypatch):
     """It may be left empty, and 01 and 05 broke on it."""
     (about,) = re.findall(

@@ -22,6 +22,7 @@ from hs2lib.evaluate import questions, rewardbench
 from hs2lib.group import Group
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.report.answers import Answer
+from hs2lib.report.report import interval
 from hs2lib.run.setup import Setup
 from hs2lib.stats.bootstrap import inside
 
@@ -158,6 +159,17 @@ def measure(
     table = pd.DataFrame(counted, columns=COLUMNS)
     table = table.sort_values("faultless higher (%)", ascending=False, kind="stable")
     return Judged(table.reset_index(drop=True))
+
+
+def shown(table: pd.DataFrame) -> pd.DataFrame:
+    """The table of `Judged` as a notebook shows it, "mean [low, high]" in a cell."""
+    cells = {"pairs": table.pairs}
+    for name, digits in (("faultless higher (%)", 0), ("score drop (SDs)", 2)):
+        place = COLUMNS.index(name)
+        numbers = table.iloc[:, place : place + 3].itertuples(index=False, name=None)
+        cells[name] = [interval(*row, digits=digits) for row in numbers]
+    cells["truth drop"] = table["truth drop"].map("{:.2f}".format)
+    return pd.DataFrame(cells).set_axis(table.fault)
 
 
 def in_words(judged: Judged | None) -> str:

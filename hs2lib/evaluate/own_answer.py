@@ -196,6 +196,35 @@ def seen_in_words(
     return words
 
 
+def missed_in_words(groups: Sequence[Group], model: RewardModel) -> str:
+    """Of all changes to faultless answers to these prompts: which lower the first output, and how.
+
+    Every change lowers the truth. The output that rises most is named, and what it makes of a wrong
+    value. "" without prompts.
+    """
+    if not groups:
+        return ""
+    name = model.attributes[0]
+    rises = []
+    of_values = []
+    n_lowered = 0
+    for group in groups:
+        texts = preset_texts(group)
+        predicted = scored(group, list(texts.values()), model)[:, 0]
+        moves = dict(zip(list(texts)[1:], predicted[1:] - predicted[0], strict=True))
+        n_lowered += sum(move <= -MOVES for move in moves.values())
+        rises += [(move, change) for change, move in moves.items() if move >= MOVES]
+        of_values.append(f"{moves['change a value']:+.2f}")
+    words = (
+        f"Of {len(groups) * len(CHANGES)} changes that lower the truth, {n_lowered} lower "
+        f"predicted {name} by {MOVES:g} or more, and {len(rises)} raise it"
+    )
+    if rises:
+        most, change = max(rises)
+        words += f", most *{change}* ({most:+.2f})"
+    return f"{words}. A wrong value moves it by {' and '.join(of_values)}. Prompts: {len(groups)}."
+
+
 def of_each_family(groups: Sequence[Group]) -> list[Group]:
     """The first prompt of each family of the small world, in the order in which they come."""
     first: dict[str, Group] = {}

@@ -96,7 +96,7 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def ceiling(table: pd.DataFrame) -> pd.DataFrame:
-    """The noise ceiling of `raters` as `reward_metrics.ceiling` has it, for the same figure."""
+    """The noise ceiling of `raters` in the form of `reward_metrics.reference`, for one figure."""
     if table.empty:
         return pd.DataFrame(columns=["against", "attribute", "metric", "value"])
     frame = pd.DataFrame({"attribute": table.attribute, "value": table["noise ceiling"]})

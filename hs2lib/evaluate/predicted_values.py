@@ -16,6 +16,7 @@ from hs2lib.stats.describe import slope
 
 FIFTHS = 5
 FEWEST = 50  # responses; fewer carry no table
+SLIGHT = 0.1  # of a slope; what is nearer to 1 is hardly another
 MIDDLE = (0.1, 0.9)  # of ten ratings the middle eight
 
 
@@ -68,12 +69,14 @@ def in_words(table: pd.DataFrame, evaluated: Evaluated, setup: Setup) -> list[st
         n_boot=setup.recipe.n_boot,
         seed=setup.recipe.seed,
     )
-    number = f"{interval.estimate:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+    number = f"{interval.estimate:.3f} ({interval.low:.3f} to {interval.high:.3f})"
     if interval.low > 1:
         reading = "predictions lie too close together"
     elif interval.high < 1:
         reading = "predictions lie too far apart"
     else:
         reading = "that it is not 1 is not shown"
+    if reading.startswith("predictions") and abs(interval.estimate - 1) < SLIGHT:
+        reading += ", though hardly"
     lines.append(f"Where the prediction is 1 higher, the rating is {number} higher: {reading}.")
     return lines

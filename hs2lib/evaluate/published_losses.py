@@ -1,6 +1,6 @@
 """What `benchmarks/losses.py` published: learners of ratings and preferences, over seeds.
 
-Notebooks 05, 14 and 15 show it beside their own run, which is one seed.
+Notebooks 05, 06, 14 and 15 show it beside their own run, which is one seed.
 """
 
 import json
@@ -24,6 +24,10 @@ PUBLISHED = "reports/benchmarks/losses.json"
 
 # The comparisons that the paper's section 3 speaks of, and those of its sequel.
 OF_PAPER = (("plain", "helpfulness"), ("helpfulness", "five"))
+CLAIMS = {
+    "Ratings teach more than preferences": OF_PAPER[0],
+    "Five attributes teach more than one": OF_PAPER[1],
+}  # claim of section 3 -> (first, second); first less second is below 0 where the claim holds
 OF_SEQUEL = (("scaled", "helpfulness"), ("scaled-begun", "helpfulness-again"))
 
 
@@ -118,25 +122,72 @@ def gains_shown() -> pd.DataFrame:
     table = table[(table.judgements == table.judgements.max()) & (table.measure == RIGHT)]
     asked = {(first, second) for first, second, _ in COMPARED}
     pairs = list(zip(table["first"], table["second"], strict=True))
-    return table[[pair in asked for pair in pairs]].reset_index(drop=True)
+    return table.loc[[pair in asked for pair in pairs]].reset_index(drop=True)
 
 
-def fewer_in_words(learner: str = "five") -> str:
-    """What a learner loses where it has the fewest judgements in place of the most; "" without."""
+def fewer_lose(learner: str = "five") -> tuple[float, ...]:
+    """Points of pairs that a learner has with the fewest judgements, less those with the most.
+
+    Returns: the mean over seeds, its interval's ends, the number of seeds, fewest, most; () where
+    they are not published.
+    """
     rows = pd.DataFrame(record().get("rows", []))
     if not len(rows):
-        return ""
+        return ()
     rows = rows[(rows.learner == learner) & (rows.measure == RIGHT)]
     by_number = rows.pivot(index="seed", columns="judgements", values="value").dropna()
     if by_number.shape[1] < 2 or len(by_number) < 2:
-        return ""
+        return ()
     fewest = by_number.columns.min()
     most = by_number.columns.max()
-    mean, low, high = over_seeds(by_number[fewest] - by_number[most])
+    lost = over_seeds(by_number[fewest] - by_number[most])
+    return (*lost, len(by_number), fewest, most)
+
+
+def fewer_in_words(learner: str = "five") -> str:
+    """`fewer_lose` in a sentence; "" without."""
+    fewer = fewer_lose(learner)
+    if not fewer:
+        return ""
+    mean, low, high, n_seeds, fewest, most = fewer
     return (
         f"{title_of(learner)}, {fewest:,} judgements in place of {most:,}: {mean:+.1f} points of "
-        f"pairs in order ({low:+.1f} to {high:+.1f}). Seeds: {len(by_number)}."
+        f"pairs in order ({low:+.1f} to {high:+.1f}). Seeds: {n_seeds}."
     )
+
+
+def claims_in_words() -> list[str]:
+    """What the paper's section 3 claims, and what the small world shows of each over seeds.
+
+    A claim is shown where the interval lies on its side of 0. Empty where nothing is published.
+    """
+    table = gains_shown()
+    lines = []
+    for claim, (first, second) in CLAIMS.items():
+        rows = table[(table["first"] == first) & (table["second"] == second)]
+        if len(rows):
+            low, high = rows.iloc[0][["low", "high"]]
+            verdict = "not shown"
+            if high < 0:
+                verdict = "shown"
+            elif low > 0:
+                verdict = "the contrary is shown"
+            (sentence,) = sentences([(first, second)])
+            lines.append(f"*{claim}*: {verdict} in the small world. {sentence}")
+    fewer = fewer_lose()
+    if fewer:
+        verdict = "not shown either way"
+        if fewer[2] < 0:
+            verdict = "against it, fewer judgements lose"
+        lines.append(
+            f"*Few good data are enough*: {verdict} in the small world. {fewer_in_words()}"
+        )
+    if lines:
+        lines.append(
+            "A judgement is what raters say of the two responses to one prompt, as ratings or as "
+            "a preference. Neither sign nor size of these differences carries over to the paper."
+        )
+    return lines
 
 
 def means_shown() -> pd.DataFrame:

@@ -79,6 +79,11 @@ class Evaluated:
         """Groups that were measured on."""
         return len(np.unique(self.prompts))
 
+    def rows(self, side: str, metric: str) -> pd.DataFrame:
+        """The metrics of all models against one side, by one metric."""
+        table = self.metrics
+        return table[(table.against == side) & (table.metric == metric)]
+
     def wide(self) -> pd.DataFrame:
         """The metrics with a column for each side and model, without the squared error."""
         values = self.metrics.pivot(
@@ -90,8 +95,7 @@ class Evaluated:
 
 def by_model(evaluated: Evaluated, side: str, metric: str) -> pd.DataFrame:
     """One metric against one side: models down, attributes across, "value [low, high]"."""
-    table = evaluated.metrics
-    rows = table[(table.against == side) & (table.metric == metric)]
+    rows = evaluated.rows(side, metric)
     return _wide(rows, "model", "value", list(evaluated.predicted), evaluated.attributes)
 
 
@@ -244,15 +248,16 @@ def _stacked(
     return frame.reset_index(drop=True)
 
 
-# The noise ceiling
+# The truth and the ratings
 
 
-def ceiling(evaluated: Evaluated) -> pd.DataFrame:
-    """R and pairwise accuracy of the truth with the ratings, by attribute: the noise ceiling.
+def reference(evaluated: Evaluated) -> pd.DataFrame:
+    """R and pairwise accuracy of the truth with the ratings, by attribute: what a model has beside.
 
-    Paper: silent. Against the ratings it is what the truth itself reaches, and no model can be
-    asked to pass it. Against the truth it is what three raters reach; a model that learnt from many
-    ratings may pass that.
+    Paper: silent. It is no upper bound. Against the ratings it is what the truth itself reaches; a
+    model may pass it where raters share a taste that the truth lacks. Against the truth it is what
+    the raters' label reaches; a model that learnt from many ratings may pass that. R is the same
+    both ways. Pairs are not: those are left out that are equal in what is held against.
 
     Columns: against, attribute, metric, value. Empty where the truth is not known.
     """
@@ -272,6 +277,43 @@ def ceiling(evaluated: Evaluated) -> pd.DataFrame:
         tables.append(table.assign(against=side, value=table.ours)[columns])
     frame = pd.concat(tables, ignore_index=True)
     return frame[frame.metric.isin(SHOWN)].reset_index(drop=True)
+
+
+def reference_by_attribute(of_both: pd.DataFrame) -> pd.DataFrame:
+    """`reference` with a row an attribute: R, and the pairs in order, each way."""
+    wide = of_both.pivot(index="attribute", columns=["metric", "against"], values="value")
+    pearson, accuracy = SHOWN
+    columns = {
+        (pearson, RATINGS): "R of the truth with the ratings",
+        (accuracy, TRUTH): "pairs of the truth that the ratings order alike",
+        (accuracy, RATINGS): "pairs of the ratings that the truth orders alike",
+    }
+    table = wide[list(columns)].loc[of_both.attribute.unique()]
+    return table.set_axis(list(columns.values()), axis=1)
+
+
+def beside(of_both: pd.DataFrame, side: str, metric: str) -> pd.Series:
+    """`reference`, or the noise ceiling of own rows, by attribute, with its name in a figure."""
+    rows = of_both[(of_both.against == side) & (of_both.metric == metric)]
+    name = "the raters' label" if side == TRUTH else "noise ceiling"
+    return rows.set_index("attribute").value.rename(name)
+
+
+def ordered_pairs(evaluated: Evaluated, side: str) -> pd.Series:
+    """How many pairs of one prompt differ in each attribute; the others are in no accuracy."""
+    counts = {}
+    for number, name in enumerate(evaluated.attributes):
+        labels = evaluated.labels[side][:, number]
+        pairs = metrics.contributions(labels, labels, evaluated.prompts)[:, 7]
+        counts[name] = int(pairs.sum())
+    return pd.Series(counts, name="pairs")
+
+
+def pairs_by_model(evaluated: Evaluated, side: str) -> pd.DataFrame:
+    """`by_model` of the pairs ordered rightly, with the number of pairs above the models."""
+    table = by_model(evaluated, side, SHOWN[1])
+    pairs = ordered_pairs(evaluated, side).map("{:,}".format)
+    return pd.concat([pairs.to_frame("pairs that differ").T, table]).rename_axis("model")
 
 
 # Pairs to look at
@@ -302,13 +344,15 @@ def pairs_to_see(
     is_right = [np.sign(np.diff(score)[0]) == np.sign(gap) for _, score, gap in pairs]
     wrong = [pair for pair, right in zip(pairs, is_right, strict=True) if not right]
     known = [pair for pair, right in zip(pairs, is_right, strict=True) if right]
+    name = "goodness" if set(GOODNESS) <= set(evaluated.attributes) else evaluated.attributes[0]
+    whole = f"of {len(pairs):,} pairs that differ in {name} by the {evaluated.side}"
     chosen = []
     if wrong:
-        how = f"Ordered wrongly, of {len(wrong)} such pairs the one that differs most"
+        how = f"Ordered wrongly in {name}: {len(wrong):,} {whole}. Here: the largest difference."
         chosen.append((how, max(wrong, key=lambda pair: abs(pair[2]))))
     if known:
         known.sort(key=lambda pair: abs(pair[2]))
-        how = f"Ordered rightly, of {len(known)} such pairs the one in the middle"
+        how = f"Ordered rightly in {name}: {len(known):,} {whole}. Here: the median difference."
         chosen.append((how, known[len(known) // 2]))
     shown = []
     for how, (group, score, _) in chosen:
@@ -387,15 +431,14 @@ def learning_curve(evaluated: Evaluated, inputs: BaselineInputs, setup: Setup) -
 # In words
 
 
-def message(evaluated: Evaluated) -> str:
-    """R of the first attribute by model, in a few words, for a title."""
+def message(evaluated: Evaluated, metric: str = SHOWN[0]) -> str:
+    """One metric of the first attribute by model, in a few words, for a title."""
     name = evaluated.attributes[0]
-    table = evaluated.metrics
-    rows = table[(table.against == evaluated.side) & (table.metric == SHOWN[0])]
+    rows = evaluated.rows(evaluated.side, metric)
     rows = rows[(rows.attribute == name) & rows.value.notna()].iloc[::-1]
     parts = [f"{model} {value:.2f}" for model, value in zip(rows.model, rows.value, strict=True)]
-    side = "truth" if evaluated.side == TRUTH else "ratings"
-    return f"R of {name} with the {side}: {', '.join(parts)}"
+    words = "R of" if metric == SHOWN[0] else "Pairs in order of"
+    return f"{words} {name}, by the {evaluated.side}: {', '.join(parts)}"
 
 
 def in_short(evaluated: Evaluated) -> str:
@@ -410,24 +453,28 @@ def in_short(evaluated: Evaluated) -> str:
         others = f" ({evaluated.attributes[1]} {pearson.iloc[1]:.2f})"
     elif len(pearson) > 2:
         others = f" (other attributes {pearson.iloc[1:].min():.2f} to {pearson.iloc[1:].max():.2f})"
+    n_pairs = ordered_pairs(evaluated, evaluated.side).iloc[0]
     return (
-        f"R with the {evaluated.side} is {pearson.iloc[0]:.2f} for {name}{others}, and "
-        f"{right.iloc[0]:.0%} of the pairs of one prompt are ordered rightly, where chance is 50 %."
+        f"R with the {evaluated.side} is {pearson.iloc[0]:.2f} for {name}{others}. Of {n_pairs:,} "
+        f"pairs of one prompt that differ in {name}, {right.iloc[0]:.0%} are ordered rightly; "
+        "chance is 50 %."
     )
 
 
-def noise_in_short(evaluated: Evaluated, ceiling: pd.DataFrame) -> str:
-    """The noise ceiling of the first attribute in a sentence; "" without a ceiling."""
-    if ceiling.empty:
+def noise_in_short(evaluated: Evaluated, of_both: pd.DataFrame) -> str:
+    """What the truth has with the ratings of the first attribute, and the model; "" without it.
+
+    of_both: of `reference`, or the noise ceiling of `own_rows.ceiling`.
+    """
+    if of_both.empty:
         return ""
-    of_ratings = ceiling[(ceiling.against == RATINGS) & (ceiling.metric == SHOWN[0])]
-    table = evaluated.metrics
-    rows = table[(table.against == RATINGS) & (table.model == TRAINED)]
-    reached = rows[rows.metric == SHOWN[0]].value.iloc[0]
-    known = "" if TRUTH in evaluated.labels else "by their agreement "
+    of_ratings = of_both[(of_both.against == RATINGS) & (of_both.metric == SHOWN[0])]
+    rows = evaluated.rows(RATINGS, SHOWN[0])
+    reached = rows[rows.model == TRAINED].value.iloc[0]
+    known = "" if TRUTH in evaluated.labels else ", by their agreement,"
     top = of_ratings.value.iloc[0]
     sentence = (
-        f"Raters disagree: {known}even the truth has R {top:.2f} with their ratings "
+        f"Raters err: the truth itself has{known} R {top:.2f} with their ratings "
         f"of {evaluated.attributes[0]}. The model has {reached:.2f}."
     )
     if reached < top:
@@ -438,8 +485,10 @@ def noise_in_short(evaluated: Evaluated, ceiling: pd.DataFrame) -> str:
     return sentence
 
 
-def peaks_in_words(validations: pd.DataFrame, best_step: int) -> str:
+def peaks_in_words(validations: pd.DataFrame, best_step: int) -> list[str]:
     """At which step the loss was lowest, and at which R of each attribute was highest.
+
+    Beside the lowest loss stands the next one, as on few groups the two may differ by chance.
 
     validations: of `hs2lib.train.progress.curves`.
     """
@@ -449,55 +498,114 @@ def peaks_in_words(validations: pd.DataFrame, best_step: int) -> str:
         if validations[column].notna().any():
             step = int(validations.step[validations[column].idxmax()])
             peaks.append(f"{column.removeprefix(prefix)} at step {step}")
-    text = f"The validation loss is lowest at step {best_step}, which chooses the checkpoint."
-    return f"{text} R is highest for {', '.join(peaks)}." if peaks else text
+    words = [f"The validation loss is lowest at step {best_step}, which chooses the checkpoint."]
+    if len(validations) > 1:
+        lowest, next_lowest = validations.loss.nsmallest(2)
+        words.append(f"Lowest and next lowest: {lowest:.4f} and {next_lowest:.4f}.")
+    if peaks:
+        words.append(f"R is highest for {', '.join(peaks)}.")
+    return words
 
 
-def ceiling_in_words(evaluated: Evaluated, ceiling: pd.DataFrame) -> str:
-    """How near the trained model comes to the noise ceiling, by attribute; "" without a ceiling."""
-    if ceiling.empty:
-        return ""
+def reference_in_words(evaluated: Evaluated, of_both: pd.DataFrame) -> list[str]:
+    """The trained model beside the truth's R with the ratings; [] where the truth is not known.
+
+    Against the ratings by attribute; then in which attributes the model's R with the truth lies
+    above that of the raters' label, which its interval says.
+
+    of_both: of `reference`.
+    """
+    if of_both.empty:
+        return []
     pearson = SHOWN[0]
-    is_pearson = (ceiling.against == RATINGS) & (ceiling.metric == pearson)
-    top = ceiling[is_pearson].set_index("attribute").value
-    table = evaluated.metrics
-    is_trained = (table.model == TRAINED) & (table.against == RATINGS) & (table.metric == pearson)
-    reached = table[is_trained].set_index("attribute").value
-    parts = [f"{name} {reached[name]:.2f} of {value:.2f}" for name, value in top.items()]
-    return (
-        "Pearson's R with the ratings, and the noise ceiling, which is that of the truth: "
-        f"{'; '.join(parts)}."
-    )
+    of_truth = beside(of_both, RATINGS, pearson)
+    by_ratings = evaluated.rows(RATINGS, pearson)
+    reached = by_ratings[by_ratings.model == TRAINED].set_index("attribute").value
+    by_truth = evaluated.rows(TRUTH, pearson)
+    by_truth = by_truth[by_truth.model == TRAINED].set_index("attribute")
+    parts = [f"{name} {reached[name]:.2f} ({value:.2f})" for name, value in of_truth.items()]
+    above = []
+    below = []
+    for name, value in of_truth.items():
+        text = f"{name} {by_truth.value[name]:.2f} ({value:.2f})"
+        if by_truth["95 % low"][name] > value:
+            above.append(text)
+        elif by_truth["95 % high"][name] < value:
+            below.append(text)
+    return [
+        f"R of the model with the ratings, that of the truth in brackets: {'; '.join(parts)}.",
+        "R of the model with the truth, that of the raters' label in brackets: its interval lies "
+        f"above in {'; '.join(above) or 'none'}, and below in {'; '.join(below) or 'none'}.",
+    ]
+
+
+def _one_rater_ahead(curve: pd.DataFrame) -> dict[int, np.ndarray]:
+    """By number of raters: R of one rater less theirs, at each of their numbers of ratings.
+
+    One rater's R between two of its points is read off the line between them, over the logarithm
+    of the ratings.
+    """
+    means = curve.groupby(["raters", "ratings"]).R.mean()
+    one = means[1]
+    ahead = {}
+    for n_raters in sorted(set(curve.raters) - {1}):
+        several = means[n_raters]
+        several = several[(several.index >= one.index.min()) & (several.index <= one.index.max())]
+        if len(several):
+            of_one = np.interp(np.log(several.index), np.log(one.index), one)
+            ahead[n_raters] = of_one - several.to_numpy()
+    return ahead
+
+
+def learning_message(curve: pd.DataFrame) -> str:
+    """Whether more answers or more raters teach ridge more for the same ratings, for a title."""
+    means = [more.mean() for more in _one_rater_ahead(curve).values()]
+    if not means:
+        return "No two curves reach the same number of ratings"
+    if min(means) > 0:
+        return "For the same number of ratings ridge learns more from more answers"
+    if max(means) < 0:
+        return "For the same number of ratings ridge learns more from more raters"
+    return "For the same number of ratings neither more answers nor more raters teach ridge more"
 
 
 def learning_in_words(curve: pd.DataFrame) -> str:
     """What the learning curve says of one rater a response against several; "" for no curve.
 
-    Compared are points of equally many ratings. One rater's R between two of its points is read
-    off the line between them, over the logarithm of the ratings. The points are ridge's and have no
-    interval, which the words say.
+    Compared are points of equally many ratings. They are ridge's and have no interval, which the
+    words say.
     """
     if curve.empty:
         return ""
-    means = curve.groupby(["raters", "ratings"]).R.mean()
-    one = means[1]
     texts = []
-    for n_raters in sorted(set(curve.raters) - {1}):
-        several = means[n_raters]
-        several = several[(several.index >= one.index.min()) & (several.index <= one.index.max())]
-        if several.empty:
-            continue
-        of_one = np.interp(np.log(several.index), np.log(one.index), one)
-        more = of_one - several.to_numpy()
+    for n_raters, more in _one_rater_ahead(curve).items():
+        direction = "more" if more.mean() > 0 else "less"
         texts.append(
-            f"against {n_raters} raters a response, one rater stands higher at "
-            f"{int((more > 0).sum())} of {len(more)} points, by {more.mean():+.3f} in the mean"
+            f"{direction} than fewer answers rated {n_raters} times (R {more.mean():+.3f} in the "
+            f"mean, higher at {int((more > 0).sum())} of {len(more)} points)"
         )
     if not texts:
         return "No two curves reach the same number of ratings, so nothing can be compared."
     return (
-        f"R of ridge on frozen states at the same number of ratings: {'; '.join(texts)}. "
-        "These are points without an interval, and not of the trained model."
+        "For the same number of ratings, answers rated once taught ridge "
+        f"{', and '.join(texts)}. R of one rater is read between its own points, on the logarithm "
+        "of the ratings. No point has an interval, and none is of the trained model."
+    )
+
+
+def more_groups_in_words(curve: pd.DataFrame) -> str:
+    """What the last doubling of the groups, rated once, added to ridge; "" without two sizes."""
+    means = curve[curve.raters == 1].groupby("groups").R.mean()
+    if len(means) < 2:
+        return ""
+    fewer, all_groups = means.index[-2:]
+    is_more = means[all_groups] > means[fewer]
+    words = (
+        "More rated answers, probably" if is_more else "That more rated answers help is not shown"
+    )
+    return (
+        f"{words}: from {fewer:,} to {all_groups:,} groups R of ridge went from "
+        f"{means[fewer]:.2f} to {means[all_groups]:.2f}."
     )
 
 
@@ -605,4 +713,6 @@ def _gain(row: pd.Series, seen_by_ridge: str) -> str:
     text = f"{direction} than {row.over} ({row.gain:+.2f}, {interval})"
     if row.over.startswith("ridge"):
         text += f", which was fitted to {seen_by_ridge}"
+        if not seen_by_ridge.startswith("all"):
+            text += ", so that this is training and more data"
     return text

@@ -6,6 +6,7 @@
     shares_in_words(of_faults)                       # which faults of the web the base has
     readable(pairs, policy, reward_model)            # the faults that the base's numbers show
     probe_in_words(read)                             # how many of these are faults
+    more_often(web, base)                            # which faults the base has more often
 
 All of it is of generated groups; real ones raise ValueError. Paper: silent.
 """
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from hs2lib.corpus import rules
 from hs2lib.corpus.faults import FAULTS, faults
 from hs2lib.corpus.generate import task_of
 from hs2lib.corpus.grade import grade
@@ -35,6 +37,23 @@ ABOVE = "rated above the truth"  # helpfulness, points of the scale from 0 to 4
 
 COMMON = 5  # per cent of answers; a writer has a fault that is in so many or more
 KNOWN = 90  # per cent of pairs; a probe knows a fault that it sees in so many or more
+
+# One name of a fault for the rules, for the counts and for the pairs that differ in it: that of
+# `hs2lib.corpus.one_fault`. Leaving the last items out ("stops") counts as missing items.
+NAMES = {
+    "shuffled order": "jumbles",
+    "irrelevant sentence": "strays",
+    "repetition": "repeats",
+    "refusal": "gives in to a request, or refuses",
+    "garbled": "garbled sentence",
+    "leaves items out": "missing item",
+    "says items out of order": "jumbles",
+    "ignores the wish": "ignored wish",
+    "has a wrong item": "wrong value",
+    "contradicts itself": "contradiction",
+    "has a sentence that nobody can read": "garbled sentence",
+    "uses jargon": "jargon",
+}
 
 N_FOLDS = 5  # of the pairs, where a probe learns from four and is asked about the fifth
 
@@ -145,6 +164,68 @@ def shares_in_words(
         f'"{written}" {apart.written:.0f} %.'
     )
     return sentences
+
+
+def more_often(read: pd.DataFrame, written: pd.DataFrame, **resampled: int) -> pd.DataFrame:
+    """Which faults are in more of the answers of one writer than of another, prompt by prompt.
+
+    Args:
+        read: of `rows`, the writer whose texts were read; one response a prompt.
+        written: of `rows`, the writer who read them, on the same prompts.
+        resampled: n_boot and seed.
+
+    Returns:
+        A row a fault, by its name in `NAMES`: fault, difference in points of percent, 95 % low,
+        95 % high; then "truth", in points of 7.6.
+    """
+    first = read.set_index("prompt")
+    second = written.set_index("prompt").loc[first.index]
+    table = []
+    for measure in (*FAULTS, TRUTH):
+        difference = mean(second[measure] - first[measure], first.index, **resampled)
+        table.append((NAMES.get(measure, measure), *difference))
+    return pd.DataFrame(table, columns=["fault", "difference", "95 % low", "95 % high"])
+
+
+def more_often_in_words(apart: pd.DataFrame, read: str, written: str) -> list[str]:
+    """Which faults are more frequent, which less, and of which neither is shown.
+
+    apart: of `more_often`. read, written: names of the two writers.
+    """
+    parts: dict[str, list[str]] = {"more": [], "less": [], "neither": []}
+    for fault, difference, low, high in apart[apart.fault != TRUTH].itertuples(index=False):
+        text = f"{fault} {difference:+.0f} ({low:+.0f} to {high:+.0f})"
+        parts["more" if low > 0 else "less" if high < 0 else "neither"].append(text)
+    truth = apart[apart.fault == TRUTH].iloc[0]
+    interval = f"{truth['95 % low']:+.2f} to {truth['95 % high']:+.2f}"
+    return [
+        f"{written} less {read}, truth, prompt by prompt: {truth.difference:+.2f} ({interval}).",
+        f"In more answers, points of percent: {', '.join(parts['more']) or 'none'}.",
+        f"In fewer: {', '.join(parts['less']) or 'none'}.",
+        f"Neither is shown: {', '.join(parts['neither']) or 'none'}.",
+    ]
+
+
+def style() -> pd.DataFrame:
+    """What an answer's style makes of the attributes where it has no fault: a_0 of the truth.
+
+    Attributes across. The first row is an answer without jargon and without a sentence that says
+    nothing asked for; below it, what jargon and such sentences add. Complexity begins at the
+    family's, which is from 1.3 to 1.6.
+    """
+    whole = np.zeros(1, dtype=int)  # of the first family
+    plain = rules.style(whole, np.zeros(1), np.zeros(1), np.ones(1))[0]
+    rows = {"no jargon, no sentence that says nothing asked for": plain}
+    for expert in range(1, rules.MOST_EXPERT + 1):
+        some = rules.style(whole, np.full(1, expert), np.zeros(1), np.ones(1))[0]
+        rows[f"added by {expert} of jargon"] = some - plain
+    rows["added by plain words"] = (
+        rules.style(whole, -np.ones(1), np.zeros(1), np.ones(1))[0] - plain
+    )
+    for extras in rules.EXTRAS[1:]:
+        some = rules.style(whole, np.zeros(1), np.full(1, extras), np.ones(1))[0]
+        rows[f"added by {extras:g} such sentences an item"] = some - plain
+    return pd.DataFrame(rows, index=list(ATTRIBUTES)).T.rename_axis("style")
 
 
 def by_wish(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -261,6 +342,37 @@ def probe_in_words(table: pd.DataFrame) -> list[str]:
         if right[HARMLESS] >= KNOWN:
             words += " So it reads that a sentence is there, not that an answer is worse."
         sentences.append(words)
+    rows = table[(table.by == "probe") & (table.fault != HARMLESS)]
+    unread = rows[(rows["95 % low"] <= 50) & (rows["95 % high"] >= 50)]
+    parts = []
+    for row in unread.to_dict("records"):
+        parts.append(
+            f"{row['fault']} {row['right (%)']:.0f} % (up to {row['95 % high']:.0f} possible)"
+        )
+    if parts:
+        sentences.append(f"The probe is not shown to read: {', '.join(parts)}.")
+    return sentences
+
+
+def likelihood_in_words(table: pd.DataFrame) -> list[str]:
+    """Which faults the likelihood prefers, and what it makes of the filler, which is no fault.
+
+    table: of `readable`.
+    """
+    rows = table[table.by == "likelihood"].set_index("fault")
+    sentences = []
+    below = []
+    for fault, row in rows.iterrows():
+        interval = f"{row['right (%)']:.0f} % ({row['95 % low']:.0f} to {row['95 % high']:.0f})"
+        if fault == HARMLESS:
+            sentences.append(
+                f"The likelihood prefers the answer without a harmless filler in {interval} of the "
+                "pairs. So much it may prefer without any fault."
+            )
+        elif row["95 % high"] < 50:
+            below.append(f"{fault} {interval}")
+    if below:
+        sentences.append(f"It prefers the fault, below a guess: {', '.join(below)}.")
     return sentences
 
 

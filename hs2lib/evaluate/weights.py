@@ -447,6 +447,19 @@ def held_out_in_words(compared: pd.DataFrame) -> str:
     )
 
 
+def message(compared: pd.DataFrame) -> str:
+    """What the weights searched on the benchmark gain there and on held-out pairs, for a title.
+
+    compared: of `compare`; its first row is the run's own weighting.
+    """
+    reached = compared.set_index("weighting").iloc[:, -2:]
+    there, held_out = reached.loc[ON_BENCHMARK] - reached.iloc[0]
+    return (
+        f"Weights searched on the benchmark: {there:+.1f} points there,\n"
+        f"{held_out:+.1f} on held-out pairs, against {compared.weighting.iloc[0]}"
+    )
+
+
 NEAR = 1.0  # points of percent within which a weighting is as good as the best
 
 

@@ -120,7 +120,7 @@ def reward_model() -> Figure:
         height = 3.1 - 0.6 * number
         _arrow(ax, (8.8, 1.7), (10.0, height), color=SCORE.color)
         ax.text(10.1, height, name, va="center", fontsize=9, color=INK)
-    ax.text(8.9, 0.1, "$W h + b$: five outputs, squared error", fontsize=8, color=SCORE.color)
+    ax.text(8.9, 0.1, "$W h$: five outputs, squared error", fontsize=8, color=SCORE.color)
     return figure
 
 

@@ -48,8 +48,6 @@ MODELS = {
     "trained": SCORE,
 }
 
-# What a line of truth with ratings is called, by what the panel's models are held against.
-CEILINGS = {"ratings": ("noise ceiling (the truth)", "--"), "truth": ("three raters", ":")}
 NAMES_IN_FULL = {"Pearson": "Pearson's R", "pairwise accuracy": "share of pairs ordered rightly"}
 
 
@@ -850,60 +848,84 @@ def moved(gains: pd.DataFrame, measures: Sequence[str], unit: str) -> Figure:
     return fig
 
 
-def metric_panels(
-    metrics: pd.DataFrame,
-    chance: dict[str, float],
-    ceiling: pd.DataFrame | None = None,
-    title: str = "",
-) -> Figure:
-    """Metrics of several models by attribute: a row of panels a side, a column a metric.
+SMOOTHED = 0.05  # of the logged steps: the share over which the drawn loss is a mean
 
-    A side is what the models are held against.
+
+def training_curves(
+    training: pd.DataFrame, validation: pd.DataFrame, *, alone: bool = False
+) -> Figure:
+    """Loss in training and on validation by step, and what else validation says.
+
+    The loss of a step is a faint dot, because batches differ by more than the loss falls. The line
+    is a running mean over `SMOOTHED` of the steps. On the right is Pearson's R of each attribute,
+    or the accuracy, whichever validation has.
 
     Args:
-        metrics: columns against, model, attribute, metric, value, 95 % low, 95 % high, all in the
-            order they are drawn in, the models those of MODELS.
-        chance: of each metric to draw, the value that chance has, as a black line.
-        ceiling: columns against, attribute, metric, value: of truth with ratings, a line at each
-            attribute, which is the noise ceiling where ratings are what counts; None or empty for
-            none.
-        title: above all panels.
+        training: the first table of `hs2lib.train.progress.curves`.
+        validation: the second one.
+        alone: the validation loss stands on the right, on a scale of its own.
     """
-    sides = metrics.against.unique()
-    models = metrics.model.unique()
+    fig, (left, right) = plt.subplots(1, 2, figsize=(9, 2.8), sharex=True, layout="constrained")
+    window = max(1, round(SMOOTHED * len(training)))
+    smooth = training.loss.rolling(window, center=True, min_periods=1).mean()
+    left.plot(training.step, training.loss, ".", color=style.BLUE, ms=3, alpha=0.25)
+    name = f"training, mean of {window} steps" if window > 1 else "training, each step"
+    left.plot(training.step, smooth, color=style.BLUE, label=name)
+    of_validation = {"marker": "o", "ms": 4}
+    panels = [left, right] if alone else [left]
+    for ax in panels if len(validation) else []:
+        loss = validation.loss
+        ax.plot(validation.step, loss, color=style.VERMILLION, label="validation", **of_validation)
+    left.set(xlabel="step", ylabel="loss")
+    left.xaxis.get_major_locator().set_params(integer=True)  # of both panels: they share it
+    left.legend(fontsize=8)
+    if alone:
+        right.set(xlabel="step", ylabel="loss on validation")
+        return fig
+    pearson = [name for name in validation.columns if name.startswith("Pearson ")]
+    for name in pearson or validation.columns.intersection(["accuracy"]):
+        label = name.removeprefix("Pearson ")
+        right.plot(validation.step, validation[name], label=label, **of_validation)
+    right.set(xlabel="step")
+    right.set_ylabel("Pearson's R on validation" if pearson else "accuracy on validation")
+    if pearson:
+        legend_beside(right, size=7)
+    elif right.lines:
+        right.set_ylim(-0.03, 1.03)  # a hundredth more or less is no trend
+    return fig
+
+
+def by_attribute(
+    metrics: pd.DataFrame, chance: float, reference: pd.Series, label: str, title: str = ""
+) -> Figure:
+    """One metric of several models by attribute, each with its interval.
+
+    Args:
+        metrics: columns model, attribute, value, 95 % low, 95 % high, in the order they are drawn
+            in, the models those of MODELS.
+        chance: the value that chance has, a black line.
+        reference: a value an attribute, a dotted line; its name is what it is called. May be empty.
+        label: of the vertical axis.
+        title: above the panel.
+    """
     attributes = metrics.attribute.unique()
-    fig, axes = plt.subplots(
-        len(sides),
-        len(chance),
-        figsize=(5.25 * len(chance), 2.7 * len(sides)),
-        sharex=True,
-        sharey="col",
-        squeeze=False,
-        layout="constrained",
-    )
-    for row, side in zip(axes, sides, strict=True):
-        for ax, (metric, by_chance) in zip(row, chance.items(), strict=True):
-            panel = metrics[(metrics.against == side) & (metrics.metric == metric)]
-            for k, name in enumerate(models):
-                part = panel[panel.model == name]
-                at = np.arange(len(part)) + 0.17 * (k - (len(models) - 1) / 2)
-                values = part[["value", "95 % low", "95 % high"]].to_numpy().T
-                dots(ax, at, *values, MODELS[name], label=name, across=False)
-            ax.axhline(by_chance, color="black", lw=0.8, label="chance")
-            if ceiling is not None and len(ceiling):
-                of_panel = (ceiling.against == side) & (ceiling.metric == metric)
-                top = ceiling[of_panel].set_index("attribute").value.reindex(attributes)
-                at = np.arange(len(top))
-                label, dash = CEILINGS[side]
-                if len(sides) == 1:  # of people's own ratings no truth is known
-                    label = "noise ceiling"
-                ax.hlines(top, at - 0.42, at + 0.42, color="black", ls=dash, lw=1.4, label=label)
-            ax.set_xticks(range(len(attributes)), attributes)
-            ax.set_title(f"{NAMES_IN_FULL.get(metric, metric)}, against the {side}")
-    for ax in axes[:, -1]:
-        legend_beside(ax, size=7)
-    if title:
-        fig.suptitle(title, fontsize=11)
+    metrics = metrics.dropna(subset="value")  # a constant has no R
+    models = metrics.model.unique()
+    fig, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
+    for k, name in enumerate(models):
+        part = metrics[metrics.model == name].set_index("attribute").reindex(attributes)
+        at = np.arange(len(attributes)) + 0.17 * (k - (len(models) - 1) / 2)
+        values = part[["value", "95 % low", "95 % high"]].to_numpy(float).T
+        dots(ax, at, *values, MODELS[name], label=name, across=False)
+    ax.axhline(chance, color="black", lw=0.8, label="chance")
+    if len(reference):
+        top = reference.reindex(attributes)
+        at = np.arange(len(top))
+        line = {"color": "black", "ls": ":", "lw": 1.4}
+        ax.hlines(top, at - 0.42, at + 0.42, label=reference.name, **line)
+    ax.set_xticks(range(len(attributes)), attributes)
+    ax.set(ylabel=label, title=title)
+    legend_beside(ax)
     return fig
 
 
@@ -926,8 +948,9 @@ def learning_curves(curve: pd.DataFrame, label: str, title: str = "") -> Figure:
         ax.set(xscale="log", xlabel=axis_label)
         ax.minorticks_off()
     for ax, x in zip(axes, axis_labels, strict=True):
-        numbers = curve.loc[curve.raters == curve.raters.max(), x].unique()
-        ax.set_xticks(numbers, numbers)
+        doublings = np.arange(int(np.log2(curve[x].max() / curve[x].min())) + 1)
+        numbers = curve[x].min() * 2**doublings
+        ax.set_xticks(numbers, numbers, fontsize=8)
     axes[0].set_ylabel(label)
     axes[0].legend(fontsize=7)
     if title:
@@ -1152,7 +1175,7 @@ def rated_above(table: pd.DataFrame, title: str) -> Figure:
     ax.axhline(0, color=TRUTH.color, lw=1)
     ax.text(table.iloc[-1, 0], 0.02, "the truth", color=TRUTH.color, ha="right", va="bottom")
     ax.set(xticks=table.iloc[:, 0], xlabel="sentences of jargon (2: or more)", title=title)
-    ax.set_ylabel("helpfulness, rated less true,\npoints of 4")
+    ax.set_ylabel("rating minus truth, helpfulness,\npoints of 4")
     return fig
 
 

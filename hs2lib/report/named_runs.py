@@ -66,7 +66,15 @@ def beside(setup: Setup, value: Callable[[CompletedRun], float], here: float) ->
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def in_words(rows: pd.DataFrame, setup: Setup, what: str, unit: str = "", digits: int = 1) -> list:
+def in_words(
+    rows: pd.DataFrame,
+    setup: Setup,
+    what: str,
+    unit: str = "",
+    digits: int = 1,
+    *,
+    published: bool = False,
+) -> list[str]:
     """A sentence for each named run, and one line on how to run those that are missing.
 
     Args:
@@ -75,6 +83,7 @@ def in_words(rows: pd.DataFrame, setup: Setup, what: str, unit: str = "", digits
         what: the number is, as "overall".
         unit: of a difference, as "points".
         digits: of the numbers.
+        published: whether means over seeds stand beside it, so that a missing run lacks little.
     """
     if "@" in paths.run_name(setup.notebook):
         return []
@@ -102,7 +111,10 @@ def in_words(rows: pd.DataFrame, setup: Setup, what: str, unit: str = "", digits
         tier = setup.tier if defined else "demo"
         listed = "; ".join(CHANGES[name] for name in missing)
         command = f"`python -m hs2lib.run --tier {tier} {number} {runs}`"
-        texts.append(f"Not run here: {listed}. To compare: {command}.")
+        if published:
+            texts.append(f"One seed of each, by this notebook: {command}.")
+        else:
+            texts.append(f"Not run here: {listed}. To compare: {command}.")
     return texts
 
 

@@ -156,6 +156,12 @@ def test_shares_by_hand(pairs):
     assert np.isclose(row["score drop (SDs)"], 0.75 / scores.std())
 
 
+def test_the_table_is_shown_with_its_intervals_in_the_cells():
+    row = ("stops", 9, 90.0, 80.0, 95.0, 1.234, 1.0, 1.5, 2.5)
+    shown = by_fault.shown(pd.DataFrame([row], columns=by_fault.COLUMNS))
+    assert shown.loc["stops"].tolist() == [9, "90 [80, 95]", "1.23 [1.00, 1.50]", "2.50"]
+
+
 def test_the_table_in_words():
     rows = [("stops", 9, 90.0, 80.0, 95.0), ("jargon", 9, 10.0, 5.0, 20.0)]
     rows += [("wrong value", 9, 55.0, 40.0, 70.0), (one_fault.HARMLESS, 9, 70.0, 60.0, 80.0)]

@@ -64,6 +64,14 @@ def test_a_plain_sentence_says_which_changes_the_model_sees():
     )
 
 
+def test_all_changes_are_counted(model):
+    """Four changes to each of two prompts; a model of random weights sees next to nothing."""
+    words = own_answer.missed_in_words(GROUPS[:2], model)
+    assert words.startswith("Of 8 changes that lower the truth, ")
+    assert words.endswith("Prompts: 2.") and "A wrong value moves it by" in words
+    assert own_answer.missed_in_words([], model) == ""
+
+
 def test_every_part_of_the_box_answers(model):
     """Typing, choosing another prompt, and each button change text and view."""
     prompt, text, buttons, view = own_answer.box(GROUPS, model, draw=show.answers_html).children

@@ -32,6 +32,7 @@ def test_without_a_published_benchmark_its_tables_are_empty(tmp_path, monkeypatc
     assert "learner" in published.means() and "first" in published.gains()
     assert published.sentences() == published.shown_in_words() == []
     assert published.fewer_in_words() == published.real_in_words() == ""
+    assert published.claims_in_words() == []
     assert published.source() == published.source_of_real() == ""
 
 
@@ -97,3 +98,19 @@ def test_fewer_judgements_are_compared_seed_by_seed(write):
     assert "2 judgements in place of 8: -2.0 points" in words
     assert "(-4.5 to +0.5). Seeds: 3." in words
     assert published.fewer_in_words("plain") == ""
+
+
+def test_each_claim_of_section_3_has_its_verdict(write):
+    """One is shown, of one the contrary, and that few data are enough is not decided."""
+    differences = [difference("plain", "helpfulness", -3.0, -4.0, -2.0)]
+    differences.append(difference("helpfulness", "five", 2.0, 1.0, 3.0))
+    rows = []
+    for seed, (few, many) in enumerate([(69, 70), (58, 60), (77, 80)]):
+        row = {"seed": seed, "learner": "five", "measure": RIGHT}
+        rows += [row | {"judgements": 2, "value": few}, row | {"judgements": 8, "value": many}]
+    write({"differences": differences, "rows": rows})
+    ratings, five, few, about = published.claims_in_words()
+    assert ratings.startswith("*Ratings teach more than preferences*: shown in the small world.")
+    assert five.startswith("*Five attributes teach more than one*: the contrary is shown in the")
+    assert few.startswith("*Few good data are enough*: not shown either way in the small world.")
+    assert about.startswith("A judgement is") and "Neither sign nor size" in about

@@ -178,11 +178,13 @@ def test_the_gain_over_ridge_says_how_many_groups_ridge_saw(generated):
     no_metrics = pd.DataFrame(columns=["against", "model", "attribute", "metric", *ENDS])
     measured = Evaluated(**vars(evaluated_by("truth")) | {"metrics": no_metrics})
     *_, pearson, accuracy = reward_metrics.in_words(measured, over_ridge, seen)
-    words = "which was fitted to 5 of the 12 training groups."
+    words = (
+        "which was fitted to 5 of the 12 training groups, so that this is training and more data."
+    )
     assert pearson.endswith(words) and accuracy.endswith(words)
 
 
-def test_what_lies_below_the_ceiling_is_not_ascribed():
+def test_what_lies_below_the_truth_is_not_ascribed():
     """By hand: the truth has .9 with the ratings. A model of .7 may lack data, training or size."""
     top = pd.DataFrame([("ratings", "helpfulness", "Pearson", 0.9)])
     top.columns = ["against", "attribute", "metric", "value"]
@@ -233,24 +235,93 @@ def test_one_rater_and_three_are_compared_at_equally_many_ratings():
     """By hand: one rater has .2 at 100 and .4 at 400, so .3 at 200, where three have .25."""
     curve = curve_of([(1, 100, 0.2), (1, 400, 0.4), (3, 200, 0.25), (3, 1000, 0.9)])
     text = reward_metrics.learning_in_words(curve)
-    assert "against 3 raters a response, one rater stands higher at 1 of 1 points" in text
-    assert "by +0.050 in the mean" in text
-    assert text.startswith("R of ridge on frozen states")
-    assert text.endswith("points without an interval, and not of the trained model.")
+    words = (
+        "For the same number of ratings, answers rated once taught ridge more than fewer answers"
+    )
+    assert text.startswith(f"{words} rated 3 times (R +0.050 in the mean, higher at 1 of 1 points)")
+    assert text.endswith("No point has an interval, and none is of the trained model.")
+    assert reward_metrics.learning_message(curve).endswith("learns more from more answers")
+    contrary = curve.assign(R=-curve.R)
+    assert reward_metrics.learning_message(contrary).endswith("learns more from more raters")
+    assert reward_metrics.learning_message(curve.iloc[:2]).startswith("No two curves")
     assert "nothing can be compared" in reward_metrics.learning_in_words(curve.iloc[:2])
     assert reward_metrics.learning_in_words(curve.iloc[:0]) == ""
 
 
-def test_the_ceiling_is_the_truth_with_the_ratings(generated):
+def test_what_the_last_doubling_added_stands_in_plain_words():
+    """By hand: one rater's R rises from .2 to .3; where it falls, help is not shown."""
+    curve = curve_of([(1, 100, 0.2), (1, 200, 0.3), (3, 600, 0.9)]).assign(groups=[50, 100, 100])
+    words = "from 50 to 100 groups R of ridge went from 0.20 to 0.30."
+    assert reward_metrics.more_groups_in_words(curve) == f"More rated answers, probably: {words}"
+    fallen = curve.assign(R=[0.3, 0.2, 0.9])
+    assert "is not shown" in reward_metrics.more_groups_in_words(fallen)
+    assert reward_metrics.more_groups_in_words(curve.iloc[:1]) == ""
+
+
+def test_peaks_stand_beside_the_two_lowest_losses():
+    steps = {"step": [0, 4, 8], "loss": [0.7, 0.5, 0.51], "Pearson tone": [0.1, 0.2, 0.4]}
+    first, lowest, peaks = reward_metrics.peaks_in_words(pd.DataFrame(steps), 4)
+    assert first.startswith("The validation loss is lowest at step 4")
+    assert lowest == "Lowest and next lowest: 0.5000 and 0.5100."
+    assert peaks == "R is highest for tone at step 8."
+
+
+def test_the_model_may_lie_above_the_raters_and_its_interval_says_where():
+    """By hand: of two attributes the interval lies above the label's R in one and below in one."""
+    table = [("ratings", "trained", "a", "Pearson", 0.6, 0.5, 0.7)]
+    table += [("ratings", "trained", "b", "Pearson", 0.5, 0.4, 0.6)]
+    table += [("truth", "trained", "a", "Pearson", 0.9, 0.85, 0.95)]
+    table += [("truth", "trained", "b", "Pearson", 0.5, 0.4, 0.6)]
+    columns = ["against", "model", "attribute", "metric", *ENDS]
+    about = {"attributes": ("a", "b"), "metrics": pd.DataFrame(table, columns=columns)}
+    measured = Evaluated(**vars(evaluated_by("truth")) | about)
+    rows = [(side, name, "Pearson", 0.8) for side in ("truth", "ratings") for name in "ab"]
+    both = pd.DataFrame(rows, columns=["against", "attribute", "metric", "value"])
+    with_ratings, with_truth = reward_metrics.reference_in_words(measured, both)
+    assert with_ratings.endswith("a 0.60 (0.80); b 0.50 (0.80).")
+    assert with_truth.endswith("lies above in a 0.90 (0.80), and below in b 0.50 (0.80).")
+    assert reward_metrics.reference_in_words(measured, both.iloc[:0]) == []
+    assert reward_metrics.beside(both, "truth", "Pearson").name == "the raters' label"
+
+
+def test_equal_pairs_are_in_no_accuracy(generated):
+    """By hand: of two prompts one has equal labels, so that one pair is counted."""
+    labels = {"truth": np.array([[1.0], [2.0], [3.0], [3.0]])}
+    measured = Evaluated(**vars(evaluated_by("truth")) | {"labels": labels})
+    assert reward_metrics.ordered_pairs(measured, "truth").to_dict() == {"helpfulness": 1}
+    rows = [("truth", "trained", "helpfulness", "pairwise accuracy", 1.0, 0.5, 1.0)]
+    columns = ["against", "model", "attribute", "metric", *ENDS]
+    about = {"metrics": pd.DataFrame(rows, columns=columns), "predicted": {"trained": labels}}
+    table = reward_metrics.pairs_by_model(Evaluated(**vars(measured) | about), "truth")
+    assert table.helpfulness.tolist() == ["1", "1.00 [0.50, 1.00]"]
+
+
+def test_the_pairs_to_see_say_of_how_many_and_in_what(generated):
+    """A model that says minus the truth orders every pair wrongly."""
+    data, prepared = generated
+    labels = reward_metrics.labels_of(ATTRIBUTES, data, prepared, SETUP)
+    predicted = {"trained": -labels["truth"]}
+    prompts = np.repeat(np.arange(6), 2)
+    measured = Evaluated(ATTRIBUTES, labels, predicted, prompts, prompts, pd.DataFrame())
+    ((how, group, answers),) = reward_metrics.pairs_to_see(measured, data, prepared)
+    n = len([g for g in data.groups["test"] if len(set(grade.true_goodness(g))) == 2])
+    assert how.startswith(f"Ordered wrongly in goodness: {n} of {n} pairs that differ in goodness")
+    assert group in data.groups["test"] and len(answers) == 2
+
+
+def test_the_reference_is_the_truth_with_the_ratings(generated):
     """Against the ratings it is what a model reaches that says the truth; of real text none is known."""
     data, prepared = generated
     labels = reward_metrics.labels_of(ATTRIBUTES, data, prepared, SETUP)
     prompts = np.repeat(np.arange(6), 2)
     evaluated = Evaluated(ATTRIBUTES, labels, {}, prompts, prompts, pd.DataFrame())
-    ceiling = reward_metrics.ceiling(evaluated)
+    reference = reward_metrics.reference(evaluated)
     R = np.corrcoef(labels["truth"][:, 0], labels["ratings"][:, 0])[0, 1]
-    rows = ceiling[(ceiling.attribute == "helpfulness") & (ceiling.metric == "Pearson")]
+    is_pearson = reference.metric == "Pearson"
+    rows = reference[(reference.attribute == "helpfulness") & is_pearson]
+    wide = reward_metrics.reference_by_attribute(reference)
+    assert wide.shape == (5, 3) and np.isclose(wide.iloc[0, 0], R)
     assert np.allclose(rows.value, R) and list(rows.against) == ["truth", "ratings"]
     ratings = {"ratings": labels["ratings"]}
     real = Evaluated(ATTRIBUTES, ratings, {}, prompts, prompts, pd.DataFrame())
-    assert reward_metrics.ceiling(real).empty
+    assert reward_metrics.reference(real).empty

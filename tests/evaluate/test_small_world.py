@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hs2lib.corpus import by_rule, generate, one_fault
+from hs2lib.corpus import by_rule, generate, one_fault, rules
 from hs2lib.corpus.faults import FAULTS, JARGON
 from hs2lib.corpus.grade import true_attributes
 from hs2lib.evaluate import small_world
@@ -84,19 +84,62 @@ def test_the_words_name_the_faults_that_the_base_took_over_and_the_one_that_it_d
 def test_the_filler_is_no_fault_that_a_probe_knows():
     """Of three changes two are faults; the probe knows one of them, and the filler, which is none."""
     columns = ["fault", "pairs", "by", "right (%)", "95 % low", "95 % high"]
-    rights = {"strays": 100, "wrong value": 57, one_fault.HARMLESS: 100}
+    rights = {"strays": (100, 96, 100), "wrong value": (57, 46, 67)}
+    rights[one_fault.HARMLESS] = (100, 96, 100)
     rows = []
     for fault, right in rights.items():
-        rows.append((fault, 20, "probe", right, right, right))
-        rows.append((fault, 20, "likelihood", 95, 95, 95))
+        rows.append((fault, 20, "probe", *right))
+        rows.append((fault, 20, "likelihood", 95, 92, 97))
     read = pd.DataFrame(rows, columns=columns)
-    faults_known, filler = small_world.probe_in_words(read)
+    faults_known, filler, unread = small_world.probe_in_words(read)
     assert faults_known == (
         "Of 2 kinds of fault the probe knows 1 in 90 % or more of the pairs: strays."
     )
     assert filler.startswith("A filler sentence, which is no fault, it knows in 100 %. So it reads")
+    assert unread == "The probe is not shown to read: wrong value 57 % (up to 67 possible)."
     without = small_world.probe_in_words(read[read.fault != one_fault.HARMLESS])
-    assert without == [faults_known]
+    assert without == [faults_known, unread]
+    (control,) = small_world.likelihood_in_words(read)
+    assert control.startswith("The likelihood prefers the answer without a harmless filler in 95 %")
+    worse = read.assign(**{"95 % high": 40})
+    assert small_world.likelihood_in_words(worse)[1] == (
+        "It prefers the fault, below a guess: strays 95 % (92 to 40), wrong value 95 % (92 to 40)."
+    )
+
+
+def test_each_fault_has_one_name():
+    """The rules, the counts and the pairs that differ in one fault call it alike."""
+    names = {*one_fault.FAULTS, *one_fault.EDITS, "garbled sentence"}
+    of_counts = {small_world.NAMES.get(fault, fault) for fault in FAULTS}
+    assert of_counts <= names
+    of_rules = {small_world.NAMES.get(kind, kind) for kind in rules.KINDS}
+    assert of_rules <= names | {small_world.NAMES["refusal"]}
+    assert set(small_world.NAMES) <= {*FAULTS, *rules.KINDS}
+
+
+def test_style_is_what_the_grader_takes_where_no_fault_is():
+    """By hand: a sentence of jargon takes .25 of helpfulness; 1.5 fillers an item add 3.1 to verbosity."""
+    table = small_world.style()
+    assert table.iloc[0].tolist()[:3] == [4, 4, 4]
+    assert table.loc["added by 1 of jargon", ["helpfulness", "coherence"]].tolist() == (
+        pytest.approx([-rules.UNHELPFUL, -0.05])
+    )
+    assert table.loc["added by plain words", "complexity"] == pytest.approx(-0.6)
+    assert table.iloc[-1].verbosity == pytest.approx(1.5 + 1.6)
+
+
+def test_what_the_base_has_more_often_is_paired_by_prompt(frames):
+    """Who always adds remarks ignores the wish more often, and in nothing else differs."""
+    wished, always = frames
+    apart = small_world.more_often(wished, always, **RESAMPLED).set_index("fault")
+    share = always["ignores the wish"].mean()
+    assert apart.loc[one_fault.IGNORED, "difference"] == pytest.approx(share)
+    truth, more, fewer, neither = small_world.more_often_in_words(
+        apart.reset_index(), "as wished", "always"
+    )
+    assert truth.startswith("always less as wished, truth, prompt by prompt: -")
+    assert one_fault.IGNORED in more and fewer == "In fewer: none."
+    assert "strays +0 (+0 to +0)" in neither
 
 
 def test_by_wish_always_loses_where_the_answer_alone_is_wished(frames):

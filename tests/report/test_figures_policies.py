@@ -51,6 +51,48 @@ def test_without_the_truth_there_is_no_panel_for_it():
     assert [ax.get_xlabel() for ax in figure.axes] == ["reward model's score", "characters"]
 
 
+def test_steps_are_faint_dots_and_their_mean_is_a_line():
+    """By hand: a mean over 5 of 100 steps; the last step of a falling loss lies below the first."""
+    training = pd.DataFrame({"step": range(100), "loss": np.linspace(2, 1, 100)})
+    steps = {"step": [0, 50], "loss": [2.0, 1.5]}
+    validation = pd.DataFrame(steps | {"Pearson tone": [0.1, 0.4]})
+    left, right = figures.training_curves(training, validation).axes
+    dots, line, of_validation = left.lines
+    assert dots.get_linestyle() == "None" and dots.get_alpha() < 0.5
+    assert line.get_label() == "training, mean of 5 steps"
+    assert np.allclose(line.get_ydata()[10:90], dots.get_ydata()[10:90])
+    assert list(of_validation.get_ydata()) == [2.0, 1.5]
+    assert right.lines[0].get_label() == "tone"
+    _, alone = figures.training_curves(training, validation, alone=True).axes
+    assert alone.get_ylabel() == "loss on validation"
+    nothing = pd.DataFrame(columns=["step", "loss"])
+    assert len(figures.training_curves(training.iloc[:3], nothing).axes[0].lines) == 2
+
+
+def test_models_stand_side_by_side_and_the_raters_label_is_a_line():
+    """A baseline without R is not drawn; of an attribute without a reference there is no line."""
+    rows = [("mean", "a", np.nan, np.nan, np.nan), ("trained", "a", 0.7, 0.6, 0.8)]
+    rows += [("mean", "b", np.nan, np.nan, np.nan), ("trained", "b", 0.9, 0.8, 1.0)]
+    columns = ["model", "attribute", "value", *INTERVAL[1:]]
+    beside = pd.Series({"a": 0.8, "b": 0.75}, name="the raters' label")
+    measured = pd.DataFrame(rows, columns=columns)
+    (ax,) = figures.by_attribute(measured, 0.0, beside, "R", "title").axes
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "chance",
+        "the raters' label",
+        "trained",
+    ]
+    assert len(figures.by_attribute(measured, 0.0, beside.iloc[:0], "R").axes[0].collections) == 1
+
+
+def test_the_ticks_of_a_learning_curve_begin_with_the_fewest():
+    rows = [(50, 1, 0, 0.1, 100), (100, 1, 0, 0.2, 200), (50, 5, 0, 0.1, 500)]
+    curve = pd.DataFrame(rows, columns=["groups", "raters", "draw", "R", "ratings"])
+    groups, ratings = figures.learning_curves(curve, "R").axes
+    assert list(groups.get_xticks()) == [50, 100]
+    assert list(ratings.get_xticks()) == [100, 200, 400]
+
+
 def test_chance_has_a_line_of_its_own():
     rows = pd.DataFrame(
         {

@@ -42,6 +42,8 @@ def test_what_was_not_run_is_one_line_that_says_how(setup):
     rows = named_runs.beside(setup, lambda one: 0.0, 80.0)
     (line,) = named_runs.in_words(rows, setup, "pairs right, %:", "points")
     assert "Not run here" in line
+    (published,) = named_runs.in_words(rows, setup, "pairs right, %:", published=True)
+    assert published.startswith("One seed of each, by this notebook: `python -m hs2lib.run")
     assert "--tier demo 05 05@preferences 05@one-attribute 05@quarter" in line
 
 
