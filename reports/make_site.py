@@ -234,10 +234,11 @@ def row(tier: str, notebook: str, folder: Path, known: dict[str, graph.State] | 
 
 
 def table(path: Path) -> str:
-    """A csv file as a table of HTML, escaped, numbers shortened."""
+    """A csv file as a table of HTML, escaped, numbers shortened and right-aligned, words on the left."""
     number = lambda value: f"{value:,.1f}" if abs(value) >= 100 else f"{value:.4g}"  # noqa: E731
     with pd.option_context("display.max_colwidth", None):
-        return read_table(path).to_html(index=False, na_rep=DASH, float_format=number, border=0, classes="n")
+        text = read_table(path).to_html(index=False, na_rep=DASH, float_format=number, border=0)
+    return re.sub(rf"<td>(?=[-+]?[\d.]|{DASH}</td>)", '<td class="n">', text)
 
 
 def _pages_of(shown: dict, folder: Path) -> Iterator[tuple[str, str | bytes | None]]:
@@ -385,7 +386,28 @@ def story(rows: list[dict]) -> list[dict]:
                 image = base64.b64encode(left[name]["png"].read_bytes()).decode()
                 place = f"{shown['place']}index.html#{name}"
                 scene |= {"tier": run.tier, "caption": left[name]["caption"], "image": image, "place": place}
+                if "answers" in scene:
+                    scene["shown"] = first_answers(run.folder / f"{run.notebook}.ipynb", scene["answers"])
     return scenes
+
+
+def first_answers(executed: Path, cell_id: str) -> str:
+    """The first prompt with answers that a cell of an executed notebook shows, as safe HTML.
+
+    The sentence before it, which says why it was chosen, comes first. "" where nothing is shown.
+    """
+    cells = nbformat.read(executed, 4).cells if executed.exists() else []
+    sentence = ""
+    for cell in cells:
+        if cell.get("id") != cell_id or cell.cell_type != "code":
+            continue
+        for output in _Sanitizer(enabled=True).preprocess_cell(cell, {}, 0)[0].outputs:
+            data = output.get("data", {})
+            if "text/html" in data:
+                return sentence + data["text/html"]
+            if "text/markdown" in data:
+                sentence = markdown(data["text/markdown"].removeprefix("* "))
+    return ""
 
 
 def _shown(folder: Path, files: dict[str, dict]) -> list[dict]:
@@ -416,8 +438,9 @@ def results() -> str:
     """The text of reports/README.md, from the published manifests and the benchmarks' results in
     `reports/`.
 
-    Its runs are the complete ones, named ones after their notebook's own. Of tier demo's named ones
-    no executed notebook is published: they are left out.
+    Its runs are the complete ones, named ones after their notebook's own. A link leads to the
+    executed notebook, else to the folder. Of tier demo's named ones no executed notebook is
+    published: they are left out.
     """
     place = root() / "reports" / "published"
     folders = [folder for tier in graph.TIERS for folder in sorted((place / tier).glob("[0-9]*"))]
@@ -428,7 +451,9 @@ def results() -> str:
         cells = nbformat.read(paths.notebook(run.notebook), 4).cells
         prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
         about = re.search(r"^\| \*Reproduces\* \| (.*) \|$", prose, re.M)
-        ran.append((about[1] if about else "", run))
+        copy = run.folder / f"{run.notebook}.ipynb"
+        link = copy if copy.exists() else run.folder
+        ran.append((about[1] if about else "", link.relative_to(root() / "reports").as_posix(), run))
     return render("readme.txt", runs=ran, benchmarks=benchmarks(root() / "reports"))
 
 

@@ -400,6 +400,43 @@ def test_a_scene_shows_figures_that_its_notebook_makes(scene):
     assert set(scene["figures"]) <= figures_made(scene["notebook"])
 
 
+@pytest.mark.parametrize(
+    "scene",
+    [scene for scene in STORY if "answers" in scene],
+    ids=lambda scene: scene["notebook"],
+)
+def test_a_scene_shows_answers_of_a_cell_that_shows_some(scene):
+    cells = nbformat.read(notebook(scene["notebook"]), 4).cells
+    (cell,) = [cell for cell in cells if cell.id == scene["answers"]]
+    assert "show.answers(" in cell.source
+
+
+def test_a_scene_with_answers_has_the_first_ones_and_the_sentence_before_them(tmp_path):
+    """Marked as in the notebook, folded; a copy without such a cell, and no copy, have none."""
+    group = next(generate.groups(1, seed=4, split="train"))
+    first = show.answers_html(group, [Answer("SFT", "Nothing."), Answer("DPO", HOSTILE[0])])
+    outputs = [
+        new_output("display_data", {"text/markdown": f"* The *largest* gain. {HOSTILE[1]}"}),
+        new_output("display_data", {"text/html": first + HOSTILE[0]}),
+        new_output("display_data", {"text/html": "<b>the second</b>"}),
+    ]
+    copy = new_notebook(cells=[new_code_cell("", id="answers", outputs=outputs)])
+    nbformat.write(copy, tmp_path / "a.ipynb")
+    shown = site.first_answers(tmp_path / "a.ipynb", "answers")
+    assert site.first_answers(tmp_path / "a.ipynb", "none") == ""
+    assert site.first_answers(tmp_path / "none.ipynb", "answers") == ""
+    scene = {"notebook": NAME, "title": "T", "text": "x", "image": "aGk=", "caption": "c"}
+    scene |= {"place": "p", "tier": "demo", "shown": shown}
+    page = tmp_path / "index.html"
+    text = site.page("index.html", "index", "T", published=[], own=[], compared=[], story=[scene])
+    write(page, text)
+    assert_harmless(page)
+    read_page = read(page)
+    assert {"details", "s", "em"} <= set(read_page.tags) and "second" not in read_page.text
+    assert "The largest gain." in read_page.text and "DPO, truth" in read_page.text
+    assert "color:" + marks.KINDS["missing"][1] in text
+
+
 @pytest.mark.parametrize("scene", STORY, ids=lambda scene: scene["notebook"])
 def test_a_scene_is_three_short_sentences_without_a_number(scene):
     """A number on the landing page would be of one seed, and stay when the runs change."""
@@ -476,6 +513,16 @@ def test_named_runs_are_folded_below_the_notebooks_own(suite):
     own, _, folded = index.partition("<details>")
     assert f">{NAME}</a>" in own and "@seed-1" not in own
     assert "1 named runs" in folded and f">{NAME}@seed-1</a>" in folded.partition("</details>")[0]
+
+
+def test_numbers_of_a_table_are_on_the_right_and_words_on_the_left(tmp_path):
+    """Names of models were pushed to the right, away from their heading."""
+    (tmp_path / "a.csv").write_text("who,what,one,two\nSFT,<b>,-1.5,\nDPO,3 of 4,12345,.5\n")
+    text = site.table(tmp_path / "a.csv")
+    cells = re.findall(r"<td( class=\"n\")?>(.*)</td>", text)
+    right, left = [[cell for n, cell in cells if bool(n) == side] for side in (True, False)]
+    assert left == ["SFT", "&lt;b&gt;", "DPO"]
+    assert right == ["-1.5", "–", "3 of 4", "12,345.0", "0.5"]
 
 
 def test_a_manifest_cannot_reach_outside_its_folder(suite):
@@ -555,6 +602,8 @@ def test_readme_table_is_generated(suite, capsys):
     row = f"| {link} | demo | Table 2 | real: rows | 1 differs, 2 match | abc | 2 s |"
     assert "| load | a \\| b | ratio 2.5 | 2x | no | a CPU | abc |" in text
     assert row in text and "<b>" not in text
+    (suite / "reports/published/demo" / NAME / f"{NAME}.ipynb").unlink()
+    assert f"| [{NAME}](published/demo/{NAME}) | demo |" in site.results(), "the folder at least"
 
 
 def test_the_projects_own_results_are_up_to_date():
@@ -685,6 +734,44 @@ def test_in_a_browser_no_page_scrolls_sideways_or_has_an_error_and_every_picture
             for width in WIDTHS:
                 opened.open(page, width)
                 faults[name, width] = opened.faults()
+    assert {place: wrong for place, wrong in faults.items() if wrong} == {}
+
+
+def published_pages(folder, names):
+    """The landing page of what is published at tier demo, and the pages of some runs, by path."""
+    runs = sorted((root() / "reports/published/demo").glob("[0-9]*"))
+    rows = [site.published_row("demo", run) for run in runs]
+    index = {
+        "published": [("demo", "", rows)],
+        "own": [],
+        "compared": [],
+        "story": site.story(rows),
+    }
+    write(folder / "index.html", site.page("index.html", "index", "HelpSteer2", **index))
+    for shown in rows:
+        if shown["notebook"].startswith(names):
+            for name, content in site._pages_of(shown, folder):
+                write(folder / name, content)
+    return sorted(folder.rglob("*.html"))
+
+
+@browser.needed
+@pytest.mark.slow
+def test_the_published_pages_have_no_faults_on_a_phone_and_on_a_wide_screen(tmp_path):
+    """The real ones: the whole story with its answers unfolded, and notebooks 00, 05 and 10."""
+    pages = published_pages(tmp_path, ("00", "05", "10"))
+    assert len(pages) == 7
+    folds = "[...document.querySelectorAll('details')].map(one => one.open = true).length"
+    faults = {}
+    with browser.Browser() as opened:
+        for page in pages:
+            assert_harmless(page)
+            for width in (WIDTHS[0], WIDTHS[-1]):
+                opened.open(page, width)
+                n_folds = opened.value(folds)
+                faults[page.relative_to(tmp_path).as_posix(), width] = opened.faults()
+                if page.name == "index.html" and page.parent == tmp_path:
+                    assert n_folds == len([scene for scene in STORY if "answers" in scene])
     assert {place: wrong for place, wrong in faults.items() if wrong} == {}
 
 

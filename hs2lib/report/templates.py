@@ -19,7 +19,7 @@ def render(template: str, **values: object) -> str:
 def page(name: str, template: str, title: str, css: str = "", **values: object) -> str:
     """The page `name` from a template.
 
-    Every value is escaped but `body` and `css`, which must be safe.
+    Every value is escaped but `body`, `css` and the answers of a scene, which must be safe.
 
     name: the page's path in the site.
     """

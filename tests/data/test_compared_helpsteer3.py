@@ -11,11 +11,14 @@ from made_rows import caught, write
 from hs2lib.align import dpo
 from hs2lib.data import tables
 from hs2lib.data.load import SETS, load
-from hs2lib.group import Turn
+from hs2lib.data.pairs import Benchmark
+from hs2lib.evaluate import ratings_or_preferences, rewardbench, weights
+from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models.reward_model import RewardModel
+from hs2lib.run.setup import Setup
 from hs2lib.stats import agreement
 from hs2lib.train import items
-from hs2lib.train.recipes import DPO
+from hs2lib.train.recipes import DPO, Preferences, RewardBench
 
 NAME = "helpsteer3-preference"
 
@@ -183,3 +186,45 @@ def test_reward_models_and_dpo_take_its_preferences(folder):
     recipe = DPO(dataset=NAME, source="folder", attribute="", validation_share=0.0)
     loaded = load(NAME, "folder", folder=folder, split="train")
     assert len(dpo.paired(loaded, None, recipe).training) == 3
+
+
+def test_notebook_06_searches_head_weights_on_its_pairs(folder, tmp_path, monkeypatch):
+    """A tie is no pair: of four rows three have a better response, which stands first in its pair."""
+    monkeypatch.setenv("HS2_DATA_DIR", str(folder))
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
+    settings = {"held_out": NAME, "held_out_split": "train", "source": "folder"}
+    recipe = RewardBench(weight_step=0.5, folds=2, n_boot=100, **settings)
+    setup = Setup("06_rewardbench_evaluation", "smoke", {"tier": "smoke"}, recipe)
+    model = RewardModel.new("tiny", attributes=("helpfulness", "verbosity")).eval()
+    answers = (Response("better", "yes"), Response("worse", "no"))
+    asked_of = [Group(f"chat/{k}", (Turn("user", f"{k}?"),), answers) for k in range(4)]
+    benchmark = Benchmark(tuple(asked_of), "own", "by hand")
+    values = np.array([[[1.0, 0.0], [0.0, 0.0]]] * 4)  # helpfulness alone is right
+    scored = rewardbench.Scored(values, ("better", "worse") * 4, benchmark, {})
+    search = weights.search_heads(scored, model, setup)
+    chosen = [group.responses[0].text for group in search.source.groups]
+    assert chosen == ["sorted(numbers)", *["numbers.sort(), and it returns None"] * 2]
+    assert search.held_out_margins.shape == (3, 2) and not search.source.generated
+    right = [(search.held_out_margins @ w > 0).mean() for w in ([1, 0], [0, -1], [1, -1])]
+    assert search.best_held_out.value >= max(right)
+    assert search.fit.best.value == 1.0 and search.fit.best.weights[0] > 0
+
+
+def test_notebook_15_takes_its_strengths_beside_ratings(folder, monkeypatch):
+    """The pairs of both splits keep the people's strengths: none is implied by a rating."""
+    monkeypatch.setenv("HS2_DATA_DIR", str(folder))
+    labels = dict.fromkeys(ATTRIBUTES, 2)
+    for split, prompts in (("train", "abcd"), ("validation", "ef")):
+        rated = [{"prompt": p, "response": f"{p}{k}"} | labels for p in prompts for k in (1, 2)]
+        write(folder / f"helpsteer2/{split}.jsonl.gz", rated)
+    recipe = Preferences(
+        preferences=NAME, source="folder", test_split="validation", validation_share=0.0
+    )
+    setup = Setup("15_ratings_or_preferences", "smoke", {"tier": "smoke"}, recipe)
+    judgements = ratings_or_preferences.load_judgements(setup)
+    assert not judgements.implied and judgements.withheld == 0
+    assert [group.preference for group in judgements.preferences.groups["train"]] == [-2, 0, 3, 1]
+    assert [group.preference for group in judgements.test] == [-2]
+    assert [len(judgements.ratings.groups[part]) for part in ("train", "test")] == [4, 2]
+    counts = ratings_or_preferences.counts(judgements)
+    assert counts.loc["of these ties", "train"] == 1

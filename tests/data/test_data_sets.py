@@ -320,11 +320,11 @@ def test_the_small_world_is_marked_as_generated():
 
 @real
 def test_real_validation_ratings_to_the_digit():
-    """Part of the validation split with its people's ratings: means, SDs, R, and how often the
-    longer one is preferred.
+    """Part of the validation split with its people's ratings: means, SDs, R, ties, and how often
+    the longer one is preferred.
 
-    The first three rows of figures are those published with the rows; the others were counted in
-    the files by hand.
+    The figures of the 448 pairs were worked out twice, from the same rows by other code; the others
+    were counted in the files by hand.
     """
     packed = (Path(REAL) / "helpsteer2/preference_validation_448_labels_only.jsonl.gz").read_bytes()
     rows = [json.loads(line) for line in gzip.decompress(packed).splitlines()]
@@ -336,7 +336,16 @@ def test_real_validation_ratings_to_the_digit():
     every = describe.moments(labels, np.arange(896) // 2, n_boot=2)
     assert every.mean.estimate.round(3).tolist() == [2.922, 3.016, 3.648, 1.658, 1.921]
     assert every.pearson.estimate[0, 1:].round(3).tolist() == [0.943, 0.506, 0.180, 0.056]
-    assert round(np.corrcoef(strength, labels[1::2, 0] - labels[::2, 0])[0, 1], 3) == 0.915
+    # Theirs are SDs of these rows, divided by n; ours by n - 1.
+    assert labels.std(axis=0).round(3).tolist() == [1.248, 1.232, 0.665, 0.725, 0.792]
+    of_rows = every.sd.estimate * np.sqrt(895 / 896)
+    np.testing.assert_allclose(of_rows, labels.std(axis=0))
+    correctness, _, complexity, verbosity = every.pearson.estimate[1:].round(3)
+    assert (correctness[2], complexity[4]) == (0.479, 0.410)
+    assert (complexity[2], verbosity[2]) == (-0.001, -0.061)
+    apart = labels[1::2, 0] - labels[::2, 0]  # [pairs] of helpfulness, second less first
+    assert [(abs(apart) == points).sum() for points in (0, 1)] == [115, 156]
+    assert round(np.corrcoef(strength, apart)[0, 1], 3) == 0.915
 
     loaded = load("helpsteer2-partial", "folder")
     assert loaded.source.startswith("partial HelpSteer2 validation split, ")

@@ -7,10 +7,12 @@ import re
 
 import nbformat
 import pytest
+import yaml
 from nbformat.v4 import new_code_cell, new_notebook
 
 from hs2lib import code, names
 from hs2lib.data.load import SETS
+from hs2lib.evaluate import ratings_or_preferences
 from hs2lib.paths import notebook as path
 from hs2lib.paths import root
 from hs2lib.run import graph, parameters
@@ -327,6 +329,23 @@ def test_every_value_of_tier_paper_says_where_it_is_from():
     values = [(file, line) for file, line in lines if re.match(r" *\w+: *\S", line)]
     assert len(values) > 200 and any(line.startswith("  ") for _, line in values)
     assert not [(file, line) for file, line in values if not QUOTED.search(line)]
+
+
+@pytest.mark.parametrize("name", ["15_ratings_or_preferences", "16_reward_benchmarks_of_today"])
+def test_every_value_of_what_follows_the_paper_says_what_the_sequel_has(name):
+    text = (root() / "params" / "gpu" / f"{name}.yaml").read_text()
+    values = [line for line in text.splitlines() if re.match(r" *\w+: *\S", line)]
+    assert len(values) > 3 and any(line.startswith("  ") for line in values)
+    assert not [line for line in values if not re.search(r"  # (sequel: \S|silent)", line)]
+
+
+def test_the_header_of_tier_paper_counts_the_trainings_of_15():
+    """Weights and ExPO make learners of trained ones; the header once counted nine."""
+    text = (root() / "params" / "paper" / "15_ratings_or_preferences.yaml").read_text()
+    learners = ratings_or_preferences.with_needed(yaml.safe_load(text)["learners"])
+    trained = [name for name in learners if ratings_or_preferences.LEARNERS[name].objective]
+    assert len(trained) == 8
+    assert "eight trainings" in text.partition("\n")[0]
 
 
 def test_every_parameter_file_of_the_suite_fits_its_notebook():
