@@ -35,14 +35,16 @@ def test_two_policies_are_counted_greedy_and_sampled_and_compared_prompt_by_prom
     recipe = SimpleNamespace(eval_temperature=0.7, resampled={"n_boot": 200, "seed": 0})
     prompts = list(generate.groups(2, seed=0))
 
-    def said(group, whole):
+    def whole_or_none(group, whole):
         items = generate.task_of(group.id).items
         return "\n".join(item.forms[0].format(v=item.value) for item in items) if whole else "Hm."
 
     def answered(whole_of):
         groups = []
         for group in prompts:
-            samples = [Response(str(i), said(group, whole)) for i, whole in enumerate(whole_of)]
+            samples = [
+                Response(str(i), whole_or_none(group, whole)) for i, whole in enumerate(whole_of)
+            ]
             groups.append(replace(group, responses=tuple(samples)))
         return groups
 
