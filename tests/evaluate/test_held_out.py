@@ -160,8 +160,7 @@ def test_policies_stand_apart_by_prompt_and_not_by_two_intervals(saved):
     saved(*[frame.assign(prompt=ids, response=ids) for frame in frames])
     beside = held_out.side_by_side(SETUP)
     assert held_out.above(beside) == (
-        "By the truth, greedy, shown above SFT: DPO, PPO. "
-        "Shown among these: DPO above PPO"
+        "By the truth, greedy, shown above SFT: DPO, PPO. Shown among these: DPO above PPO"
     )
 
 

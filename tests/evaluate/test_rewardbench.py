@@ -131,6 +131,8 @@ def test_accuracy_stands_beside_the_rules_of_length_overall_first():
     assert table.name.tolist() == ["overall", *sections]
     assert table["accuracy (%)"].tolist() == [100] * 5
     assert table["longer wins (%)"].tolist() == table["shorter wins (%)"].tolist() == [50] * 5
+    assert (table["longer wins low"] < 50).all() and (table["longer wins high"] > 50).all()
+    assert table.columns[-4:].tolist() == rewardbench.RULE_BOUNDS
     first, second = rewardbench.in_words(results)
     assert first.startswith("Overall of the generated benchmark (not RewardBench): 100.0 % (")
     assert "Above the better rule of length, paired by prompt: " in second

@@ -42,7 +42,14 @@ def test_nothing_stands_beside_a_run_where_nothing_is_published(works):
 
 def test_a_verdict_is_of_the_truth_less_the_start_and_of_nothing_else(works):
     """By hand: true verbosity rises, and no verdict on the method stands beside it."""
-    row = {"policy": "steerlm", "temperature": 0.0, "value": 0.4, "low": 0.1, "high": 0.7, "seeds": 2}
+    row = {
+        "policy": "steerlm",
+        "temperature": 0.0,
+        "value": 0.4,
+        "low": 0.1,
+        "high": 0.7,
+        "seeds": 2,
+    }
     style = {"what": "verbosity", "measure": "verbosity", "less": "itself"}
     control = {"what": "held out", "measure": "truth", "less": "steerlm, at random"}
     own = {"what": "held out", "measure": "truth", "less": "start"}
