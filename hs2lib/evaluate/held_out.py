@@ -297,7 +297,7 @@ def above(beside: SideBySide) -> str:
         below = [other for other in shown if other != one and is_above(one, other)]
         if below:
             apart.append(f"{one} above {' and '.join(below)}")
-    return f"{title}. Shown among these: {'; '.join(apart) or 'no difference'}"
+    return f"{title}. Differences shown among these: {'; '.join(apart) or 'none'}"
 
 
 def ties(beside: SideBySide) -> str:

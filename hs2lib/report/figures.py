@@ -514,7 +514,7 @@ def side_by_side(means: pd.DataFrame, title: str = "", sampled: str = "sampled")
             ax.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
     axes[0, 0].set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5))
     if title:
-        fig.suptitle(fill(title, 100), fontsize=11)
+        fig.suptitle(title, fontsize=11)
     return fig
 
 

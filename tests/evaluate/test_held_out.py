@@ -104,7 +104,7 @@ def test_two_numbers_for_each_policy_against_its_start_and_against_sft(saved):
     )
     assert held_out.above(beside) == (
         "By the truth, greedy, shown above SFT: DPO, Iterative DPO. "
-        "Shown among these: DPO above Iterative DPO"
+        "Differences shown among these: DPO above Iterative DPO"
     )
     rows = held_out.by_temperature(beside)
     assert sorted(rows.temperature.unique()) == [0, 0.7] and len(rows) == 8
@@ -160,7 +160,8 @@ def test_policies_stand_apart_by_prompt_and_not_by_two_intervals(saved):
     saved(*[frame.assign(prompt=ids, response=ids) for frame in frames])
     beside = held_out.side_by_side(SETUP)
     assert held_out.above(beside) == (
-        "By the truth, greedy, shown above SFT: DPO, PPO. Shown among these: DPO above PPO"
+        "By the truth, greedy, shown above SFT: DPO, PPO. "
+        "Differences shown among these: DPO above PPO"
     )
 
 

@@ -97,6 +97,8 @@ def test_parts_are_counted_once_each():
     by_style = {"RM-Bench": today.measure(scored, by | {today.MODEL: plain}, n_boot=200)}
     assert "RM-Bench's levels: chat, easy (longest answer)" in today.below_by_level(by_style)
     assert today.below_by_level(results) == ""
+    shown = today.styles_shown(by_style["RM-Bench"], today.SHORTEST, n_boot=100)
+    assert shown.iloc[2, 0].startswith("0.0 [0.0, ")
     assert today.leaning_in_words(by_style["RM-Bench"]).endswith("leans to the plainer answer.")
     assert "leans to the plainer answer" in today.style_in_words(by_style["RM-Bench"])
     results["JudgeBench"] = measured(pairs(*[("a", "bb")] * 9), [0, 1] * 9)
@@ -289,9 +291,8 @@ def test_of_rm_bench_the_two_concise_answers_are_compared():
     assert [answer.text for answer in today.miss(result).answers] == [texts[0], texts[3]]
     styles = today.styles(result)
     assert styles.iloc[0].tolist() == [0, 0, 0] and styles.iloc[1].tolist() == [100, 100, 100]
-    # One question: a share of 0 or of 100 may be anything up to 97.5 % off.
     shown = today.styles_shown(result, n_boot=100)
-    assert shown.iloc[0, 0] == "0.0 [0.0, 97.5]" and shown.iloc[1, 0] == "100.0 [2.5, 100.0]"
+    assert shown.iloc[0, 0] == "0.0" and shown.iloc[1, 0] == "100.0", "one question: no interval"
     assert (
         "the model has 100.0 % of the easy ones and 33.3 % of the hard ones"
         in today.style_in_words(result)
