@@ -150,6 +150,13 @@ class Audit:
             f"{self._beyond_length_in_words()}"
         )
 
+    def number_in_short(self) -> str:
+        """`number_in_words` without how many answers it is of."""
+        return (
+            f"Where an answer is made worse, the score falls in {_percent(self.number)}; a coin "
+            f"has 50 %, length alone {_percent(self.by_length)}. {self._beyond_length_in_words()}"
+        )
+
     def _beyond_length_in_words(self) -> str:
         """Whether the judge reads more than length would, on the mean over kinds of edit."""
         points, low, high = self.beyond_length

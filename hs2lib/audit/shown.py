@@ -31,6 +31,18 @@ def title(audited: Audit) -> str:
     return f"{words} ({number.low:.0f} to {number.high:.0f})"
 
 
+def table_in_words(audited: Audit) -> str:
+    """After which edits the score falls most often and least often, by kind; a sentence each."""
+    lines = []
+    for kind, rows in audited.edits.groupby("kind", sort=False):
+        falls = rows.set_index("edit")["falls (%)"]
+        lines.append(
+            f"Of what {kind}, the score falls most often after: {falls.idxmax()} "
+            f"({falls.max():.0f} %), least often after: {falls.idxmin()} ({falls.min():.0f} %)."
+        )
+    return " ".join(lines)
+
+
 def as_answers(audited: Audit, prompt: int) -> list[Answer]:
     """The first answer to a prompt as it is and after four edits, each with its score."""
     start = sum(len(group.responses) for group in audited.edited[:prompt])
@@ -103,7 +115,7 @@ def verdict(audited: Audit) -> list[str]:
         "[04](04_data_collection.ipynb) collects them."
     )
     lines = [
-        f"**What.** {audited.number_in_words()}",
+        f"**What.** {audited.number_in_short()}",
         f"**By edit.** {audited.edits_in_words()}",
         f"**What it is not.** {LIMIT}",
         f"**What a policy could learn from it.** {learns}.",

@@ -22,6 +22,7 @@ from hs2lib.group import Group
 from hs2lib.models.policy import load_policy
 from hs2lib.models.saved import device
 from hs2lib.paths import runs
+from hs2lib.report.answers import Answer
 from hs2lib.run.setup import Setup
 
 # The base that stands in at tier smoke for a policy that was not trained there.
@@ -289,6 +290,20 @@ def most_unlike(answers: Mapping[str, Answers], questions: Questions) -> int:
             best_at = number
             best = unlike
     return best_at
+
+
+def to_show(
+    answers: Mapping[str, Answers], questions: Questions, number: int
+) -> tuple[Group, list[Answer]]:
+    """A question of MT-Bench and what every policy wrote in its last turn, for `show.answers`.
+
+    number: where the question stands, from 0.
+    """
+    shown = []
+    for name, of_policy in answers.items():
+        last = of_policy.by_benchmark["MT-Bench"][2 * number + 1]
+        shown.append(Answer(name, last.responses[0].text, "last turn"))
+    return questions.groups[number], shown
 
 
 def examples(answers: Mapping[str, Answers], number: int = 0) -> pd.DataFrame:

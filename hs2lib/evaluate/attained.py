@@ -145,7 +145,7 @@ def differences(compared: Comparison) -> pd.DataFrame:
 def examples(
     policies: dict[str, Policy], compared: Comparison
 ) -> list[tuple[str, Group, list[Answer]]]:
-    """Greedy answers of SFT, SteerLM and SteerLM 2.0 to a few prompts.
+    """Answers of SFT, SteerLM and SteerLM 2.0 to a few prompts, greedy and sampled.
 
     Paper: silent. The prompts are those where SteerLM 2.0 gained most over SteerLM, lost most, and
     the median, by the truth of greedy answers where it is known, else by the reward model's score.
@@ -162,7 +162,6 @@ def examples(
         compared.reward_model,
         setup,
         labels={name: setup.recipe.target for name in policies if name != "SFT"},
-        temperatures=(0.0,),
     )
     return [(why, *asked) for (why, _), asked in zip(chosen, shown, strict=True)]
 
@@ -174,6 +173,47 @@ def toy_sentence(descents: pd.DataFrame) -> str:
         f"In the toy the KL ends at {last['equation 11, n = 10']:.1e} with the baseline "
         f"and at {last['equation 8, n = 10']:.1e} without."
     )
+
+
+def toy_title(descents: pd.DataFrame) -> str:
+    """The message of the toy's figure. descents: as `hs2lib.align.steerlm2.descents`."""
+    last = descents.iloc[-1]
+    return (
+        f"KL after the last step: {last['equation 11, n = 10']:.0e} nats with the baseline, "
+        f"{last['equation 8, n = 10']:.0e} without"
+    )
+
+
+def errors_sentence(errors: pd.DataFrame) -> str:
+    """What the baseline does to bias and variance of the toy's estimate, at the most samples.
+
+    errors: as `hs2lib.align.steerlm2.errors`.
+    """
+    without, with_baseline = steerlm2.ESTIMATORS
+    most = errors[errors.n == errors.n.max()].set_index("estimator")
+    fewest = errors[errors.n == errors.n.min()].set_index("estimator")
+    ratios = [table.variance[without] / table.variance[with_baseline] for table in (fewest, most)]
+    return (
+        f"The baseline divides the variance by {ratios[0]:.1f} at n = {errors.n.min()} and by "
+        f"{ratios[1]:.1f} at n = {errors.n.max()}. The bias with it is "
+        f"{fewest.bias[with_baseline]:.3f} and {most.bias[with_baseline]:.3f} of the gradient, "
+        f"without it {fewest.bias[without]:.3f} and {most.bias[without]:.3f}."
+    )
+
+
+def moved_title(gains: pd.DataFrame) -> str:
+    """Which true attributes SteerLM 2.0 clearly raises and lowers against SteerLM; a title.
+
+    gains: of `gains_over_steerlm`.
+    """
+    rows = gains[gains.policy == "SteerLM 2.0"].set_index("measure")
+    rows = rows.reindex([truth_of(name) for name in ATTRIBUTES])
+    parts = []
+    for change, clear in (("rise", rows["95 % low"] > 0), ("fall", rows["95 % high"] < 0)):
+        names = [measure.removeprefix("true ") for measure in rows.index[clear]]
+        if names:
+            parts.append(f"{change}: {', '.join(names)}")
+    return f"SteerLM 2.0 less SteerLM, {'; '.join(parts) or 'no clear change'}"
 
 
 def derivation(errors: pd.DataFrame, descents: pd.DataFrame) -> list[str]:

@@ -158,6 +158,30 @@ def table(rounds: Sequence[Round]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def table_sentence(summaries: pd.DataFrame) -> str:
+    """What changed from the first round's samples to the last one's, in a sentence; "" for one.
+
+    summaries: of `table`.
+    """
+    if len(summaries) < 2:
+        return ""
+    first = summaries.iloc[0]
+    last = summaries.iloc[-1]
+    changes = []
+    for measure in ("truth, mean", "truth, chosen less rejected", f"mean {SCORE}"):
+        if measure in summaries:
+            changes.append(f"{measure} {first[measure]:.2f} and {last[measure]:.2f}")
+    return f"Samples of the first round and of the last: {'; '.join(changes)}."
+
+
+def losses_title(losses: dict[str, pd.Series]) -> str:
+    """How far the loss falls in each round, as a figure's title. losses: of `curves`."""
+    falls = []
+    for name, loss in losses.items():
+        falls.append(f"{name} {1 - loss.tail(3).mean() / np.log(2):.0%}")
+    return f"Loss of the last three steps, below log 2 by: {', '.join(falls)}"
+
+
 def curves(rounds: Sequence[Round]) -> tuple[dict[str, pd.Series], dict[str, np.ndarray]]:
     """By the name of the round: its loss at each step, and its samples' scores [prompts, n]."""
     losses = {}

@@ -212,7 +212,8 @@ def _cell(gain: tuple[float, float, float]) -> str:
 def sentences(beside: SideBySide) -> list[str]:
     """One sentence for each method: what it adds to its start, and what was published over seeds.
 
-    The truth decides where it is known, else the reward model's score.
+    The truth decides where it is known, else the reward model's score. What the published seeds do
+    not show is called so.
     """
     if beside.means.empty:
         return ["No policy has left answers to held-out prompts at this tier."]
@@ -227,9 +228,13 @@ def sentences(beside: SideBySide) -> list[str]:
                 gains[way] = gain
         if gains:
             numbers = "; ".join(f"{way} {_cell(gain)}" for way, gain in gains.items())
-            line = (
-                f"**{policy} {_verdict(gains)}** in this run {judge}, against {start}: {numbers}."
-            )
+            verdict, sign = _verdict(gains)
+            line = f"**{policy} {verdict}** in this run {judge}, against {start}: {numbers}."
+            seeds_sign = published.sign(method_of(policy)) if beside.truth_known else None
+            if sign and seeds_sign not in (None, sign):
+                line = line.replace(
+                    "** in this run", " in this seed**, which the published seeds do not show,"
+                )
             if beside.truth_known:
                 line += _over_seeds(policy)
             lines.append(line)
@@ -237,50 +242,74 @@ def sentences(beside: SideBySide) -> list[str]:
 
 
 def _over_seeds(policy: str) -> str:
-    """What was published of a policy, as a sentence; "" where nothing was."""
-    method = published.METHODS.get(policy, "")
-    if method == "steerlm":
-        seeds = published.of_seeds(method, less="itself", what="quality")
-        return f" Asked for quality 4 in place of 0, {seeds}." if seeds else ""
+    """What was published of a policy, in sentences; "" where nothing was."""
+    method = method_of(policy)
     seeds = published.of_seeds(method)
-    return f" Greedy, {seeds}." if seeds else ""
+    words = f" Greedy, {seeds}." if seeds else ""
+    if method == "steerlm":
+        asked = published.of_seeds(method, less="itself", what="quality")
+        words += f" Asked for quality 4 in place of 0, {asked}." if asked else ""
+    return words
 
 
-def _verdict(gains: dict[str, tuple[float, float, float]]) -> str:
-    """What the gains of a method over its start say; the first of them decides."""
+def method_of(policy: str) -> str:
+    """A policy's method in `benchmarks/works.py`; "" for none."""
+    return published.METHODS.get(policy, "")
+
+
+def _verdict(gains: dict[str, tuple[float, float, float]]) -> tuple[str, int]:
+    """What the gains of a method over its start say, and the sign of it; the first decides."""
     (_, low, high), *others = gains.values()
     if low > 0:
-        return "helps"
+        return "helps", 1
     if high < 0:
-        return "harms"
+        return "harms", -1
     if any(other[1] > 0 for other in others):
-        return "only makes surer"
-    return "shows no clear effect"
+        return "only makes surer", 0
+    return "shows no clear effect", 0
 
 
-def best(beside: SideBySide) -> str:
-    """The policies whose answers are best, in a few words for a figure's title.
+def above(beside: SideBySide) -> str:
+    """Which methods are shown above SFT, and which differences among these are; a figure's title.
 
-    They are the one of the highest mean and those that are not told apart from it: paired by
-    prompt where the greedy truth is known, else those whose intervals reach into its own.
+    Paired by prompt, by the truth of greedy answers where it is known. An earlier iteration of a
+    method is left out.
     """
     if beside.means.empty:
         return ""
     way, measure = next(iter(_ways(beside).items()))
-    rows = beside.means[beside.means.measure == measure].sort_values("mean", ascending=False)
     judge = "truth" if beside.truth_known else "reward model's score"
-    top = rows.iloc[0]
-    near = []
-    for row in rows.iloc[1:].to_dict("records"):
-        if measure == GREEDY and not beside.by_prompt.empty:
-            less = beside.by_prompt[row["policy"]] - beside.by_prompt[top.policy]
-            is_near = mean(less, less.index).high >= 0
-        else:
-            is_near = row["95 % high"] >= top["95 % low"]
-        if is_near:
-            near.append(row["policy"])
-    title = f"{top.policy} has the highest {judge}, {way}"
-    return f"{title}; not told apart from it: {', '.join(near)}" if near else title
+    by_prompt = beside.rows.pivot_table(measure, "prompt", "policy", sort=False)
+    names = [name for name in by_prompt if ", " not in name and name not in (BASE, STARTS[BASE])]
+    if BASE not in by_prompt or not names:
+        return f"By the {judge}, {way}: no method to compare with {BASE}"
+
+    def is_above(one: str, other: str) -> bool:
+        less = by_prompt[one] - by_prompt[other]
+        return bool(mean(less, less.index).low > 0)
+
+    shown = [name for name in names if is_above(name, BASE)]
+    title = f"By the {judge}, {way}, shown above {BASE}: {', '.join(shown) or 'none'}"
+    if len(shown) < 2:
+        return title
+    apart = []
+    for one in shown:
+        below = [other for other in shown if other != one and is_above(one, other)]
+        if below:
+            apart.append(f"{one} above {' and '.join(below)}")
+    return f"{title}. Differences shown among these: {'; '.join(apart) or 'none'}"
+
+
+def ties(beside: SideBySide) -> str:
+    """How many prompts are ties with SFT in the win rate, for each policy, in a sentence."""
+    if not beside.truth_known or beside.means.empty:
+        return ""
+    truth = beside.rows.pivot_table(TRUTH, "prompt", "policy", sort=False)
+    if BASE not in truth or truth.shape[1] < 2:
+        return ""
+    same = truth.sub(truth[BASE], axis=0).round(9).eq(0).drop(columns=BASE).mean() * 100
+    listed = ", ".join(f"{policy} {share:.0f} %" for policy, share in same.items())
+    return f"Prompts that tie with {BASE} and count half in the win rate: {listed}."
 
 
 def by_temperature(beside: SideBySide) -> pd.DataFrame:

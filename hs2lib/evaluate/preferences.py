@@ -210,6 +210,29 @@ def path_in_words(path: pd.DataFrame) -> str:
     return f"At step {path.step.max()}, less SFT: {', '.join(changes) or 'not scored'}"
 
 
+def path_sentences(path: pd.DataFrame) -> list[str]:
+    """How truth and score go from the first checkpoint to the last; [] for fewer than two.
+
+    path: of `along`.
+    """
+    steps = sorted(path.step.unique())
+    if len(steps) < 2:
+        return []
+    cells = path.set_index(["measure", "step"])
+    words = []
+    for measure in (TRUTH, SCORE):
+        if measure in path.measure.to_numpy():
+            ends = []
+            for step in (steps[0], steps[-1]):
+                row = cells.loc[(measure, step)]
+                low = row["95 % low"]
+                ends.append(f"{row.difference:+.2f} ({low:+.2f} to {row['95 % high']:+.2f})")
+            words.append(f"{measure} {ends[0]}, then {ends[1]}")
+    if not words:
+        return []
+    return [f"Gains over SFT at step {steps[0]} and at step {steps[-1]}: {'; '.join(words)}."]
+
+
 def along(
     policy: Policy,
     items: Prepared,

@@ -23,6 +23,7 @@ from hs2lib.data import reward_benchmarks as sets
 from hs2lib.data.reward_benchmarks import RewardBenchmark, texts_of
 from hs2lib.data.rows import printable
 from hs2lib.evaluate import judgebench, rewardbench_2, rm_bench
+from hs2lib.evaluate.questions import mean
 from hs2lib.group import Group
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import manifest_place
@@ -362,6 +363,20 @@ def styles(result: Result, who: str = MODEL) -> pd.DataFrame:
     return pd.DataFrame(share, index=right, columns=wrong)
 
 
+def styles_shown(result: Result, who: str = MODEL, **resampled: int) -> pd.DataFrame:
+    """`styles` with 95 % intervals over questions in the cells. resampled: n_boot and seed."""
+    scores = sets.styled(result.benchmark, result.scores[who])
+    wins = 100.0 * rm_bench.beats(*scores)  # [questions, right styles, wrong styles]
+    clusters = result.benchmark.clusters
+    shown = styles(result, who).astype(object)
+    for right in range(len(shown)):
+        for wrong in range(len(shown)):
+            share = mean(wins[:, right, wrong], clusters, **resampled)
+            share = inside(share, 0, 100, len(set(clusters)))
+            shown.iloc[right, wrong] = report.interval(*map(float, share), digits=1)
+    return shown
+
+
 # Published models
 
 
@@ -476,6 +491,16 @@ def board_caption(table_id: str, results: Mapping[str, Result]) -> str:
     return text
 
 
+def board_in_words(table_id: str) -> str:
+    """Which published model has the highest overall, in a sentence. table_id: as for `board`."""
+    known = BEYOND[table_id]
+    printed = pd.Series(known.values, dtype=float).unstack(sort=False)["overall"].dropna()
+    return (
+        f"Of {len(printed)} models with a published overall, {printed.idxmax()} has the highest, "
+        f"{printed.max():.1f} %, and {printed.idxmin()} the lowest, {printed.min():.1f} %."
+    )
+
+
 def golden(source: str) -> tuple[pd.DataFrame, dict[str, str]]:
     """JudgeBench from the published outputs of five reward models: no result of ours.
 
@@ -508,8 +533,9 @@ def rewardbench_row(model: RewardModel, setup: Setup) -> pd.DataFrame:
     """What notebook 06 left of RewardBench for just this model; empty where there is nothing.
 
     The manifest of notebook 06 says which model's files it read. Those of another model, or of none
-    at all, are not this model's. Columns: name, pairs, accuracy (%), 95 % low, 95 % high, longer
-    wins (%), shorter wins (%), of overall or of the sections.
+    at all, are not this model's. Columns: name, pairs, and in one cell with its 95 % interval the
+    model (%), longer wins (%) and shorter wins (%), of overall or of the sections; then the random
+    answer, which is right in half of the pairs by chance.
     """
     completed = report.completed(setup.tier, REWARDBENCH)
     if completed is None or not model.read:
@@ -519,11 +545,17 @@ def rewardbench_row(model: RewardModel, setup: Setup) -> pd.DataFrame:
         if read_there.get(manifest_place(place)) != digest:
             return pd.DataFrame()
     rows = completed.table("accuracy.csv")
-    columns = ["name", "pairs", "accuracy (%)", "95 % low", "95 % high"]
-    first = rows.part.iloc[0]
-    return rows.loc[
-        rows.part == first, [*columns, "longer wins (%)", "shorter wins (%)"]
-    ].reset_index(drop=True)
+    rows = rows[rows.part == rows.part.iloc[0]].reset_index(drop=True)
+    bounds = {
+        "model (%)": ("accuracy (%)", "95 % low", "95 % high"),
+        "longer wins (%)": ("longer wins (%)", "longer wins low", "longer wins high"),
+        "shorter wins (%)": ("shorter wins (%)", "shorter wins low", "shorter wins high"),
+    }
+    cells = rows[["name", "pairs"]].copy()
+    for name, columns in bounds.items():
+        numbers = rows.reindex(columns=columns)  # an earlier report has no interval of a rule
+        cells[name] = [report.interval(*row, digits=1) for row in numbers.itertuples(index=False)]
+    return cells.assign(**{"random answer (%)": "50.0"})
 
 
 # Answers to look at
@@ -639,15 +671,19 @@ def against_rules(results: Mapping[str, Result]) -> str:
     below = rows[rows.verdict == BELOW]
     listed = [f"{row.benchmark} {row.part} ({row.rule})" for row in below.itertuples()]
     above = int((rows.verdict == ABOVE).sum())
-    levels = pd.concat([result.beside[result.beside.level != ""] for result in results.values()])
-    of_levels = levels[(levels.verdict == BELOW) & levels.part.ne("overall")]
-    by_level = [f"{row.part}, {row.level} ({row.rule})" for row in of_levels.itertuples()]
-    also = f" Of RM-Bench's levels: {'; '.join(by_level)}." if by_level else ""
     return (
         "The model is clearly above the better rule of length, and above equal chances, "
         f"in {above} of {len(rows)} parts, paired by prompt. "
-        f"It is clearly below that rule: {'; '.join(listed) or 'in no whole part'}.{also}"
+        f"It is clearly below that rule: {'; '.join(listed) or 'in no whole part'}."
     )
+
+
+def below_by_level(results: Mapping[str, Result]) -> str:
+    """On which levels of RM-Bench's domains a rule of length is clearly better; "" for none."""
+    levels = pd.concat([result.beside[result.beside.level != ""] for result in results.values()])
+    below = levels[(levels.verdict == BELOW) & levels.part.ne("overall")]
+    listed = [f"{row.part}, {row.level} ({row.rule})" for row in below.itertuples()]
+    return f"Clearly below on RM-Bench's levels: {'; '.join(listed)}." if listed else ""
 
 
 def message(results: Mapping[str, Result]) -> str:
@@ -672,17 +708,33 @@ def _parts(results: Mapping[str, Result]) -> pd.DataFrame:
 def style_in_words(result: Result) -> str:
     """Whether the model follows style: easy less hard, beside the rules of length."""
     texts = []
-    easy_less_hard = {}
     for who in (MODEL, LONGEST, SHORTEST):
-        table = styles(result, who).to_numpy()
-        easy = table[np.tril_indices(3, -1)].mean()
-        hard = table[np.triu_indices(3, 1)].mean()
-        easy_less_hard[who] = easy - hard
+        easy, hard = _easy_and_hard(result, who)
         texts.append(
             f"the {who} has {easy:.1f} % of the easy ones and {hard:.1f} % of the hard ones"
         )
-    leaning = "richer" if easy_less_hard[MODEL] > 0 else "plainer"
     return (
         f"RM-Bench's comparisons, each question alike: {'; '.join(texts)}. A judge of content "
-        f"alone has the same in both. This model leans to the {leaning} answer."
+        f"alone has the same in both. {_leaning(result)}"
     )
+
+
+def leaning_in_words(result: Result) -> str:
+    """`style_in_words` of the model alone."""
+    easy, hard = _easy_and_hard(result, MODEL)
+    return (
+        f"Of RM-Bench's comparisons the model has {easy:.1f} % of the easy ones and {hard:.1f} % "
+        f"of the hard ones; a judge of content alone has the same in both. {_leaning(result)}"
+    )
+
+
+def _easy_and_hard(result: Result, who: str) -> tuple[float, float]:
+    """Percent right of RM-Bench's easy comparisons and of its hard ones."""
+    table = styles(result, who).to_numpy()
+    return table[np.tril_indices(3, -1)].mean(), table[np.triu_indices(3, 1)].mean()
+
+
+def _leaning(result: Result) -> str:
+    """Which answer the model leans to, in a sentence."""
+    easy, hard = _easy_and_hard(result, MODEL)
+    return f"This model leans to the {'richer' if easy > hard else 'plainer'} answer."

@@ -558,8 +558,12 @@ def evaluate_scored(scored: Scored, weights: np.ndarray, setup: Setup) -> dict[s
     return results
 
 
+# The columns of `accuracy_table` that few readers want: the intervals of the rules.
+RULE_BOUNDS = ["longer wins low", "longer wins high", "shorter wins low", "shorter wins high"]
+
+
 def accuracy_table(results: Mapping[str, Result]) -> pd.DataFrame:
-    """The model's table beside the accuracies of the two rules.
+    """The model's table beside the accuracies of the two rules, their intervals at its end.
 
     Overall stands first, then sections, then subsets.
     """
@@ -571,6 +575,9 @@ def accuracy_table(results: Mapping[str, Result]) -> pd.DataFrame:
         table = table.drop(columns=[f"{rule}{GAIN_LOW}", f"{rule}{GAIN_HIGH}"])
         table[f"{rule} (%)"] = results[rule].table.accuracy
     table["length"] = length_notes(results)
+    for rule in rules:
+        table[f"{rule} low"] = results[rule].table.low
+        table[f"{rule} high"] = results[rule].table.high
     order = table.part.map({"overall": 0, "section": 1, "subset": 2})
     return table.iloc[order.argsort(kind="stable")].reset_index(drop=True)
 

@@ -32,6 +32,7 @@ from hs2lib.group import ATTRIBUTES, Group, named_numbers
 from hs2lib.models.policy import Policy
 from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
+from hs2lib.report import published
 from hs2lib.report.answers import Answer
 from hs2lib.stats import describe
 from hs2lib.stats.bootstrap import Interval
@@ -317,7 +318,7 @@ def end_to_end(steered: Steered, recipe: SteerLM) -> pd.DataFrame:
 def examples(
     policy: Policy, compared: Comparison, steered: Steered, name: str
 ) -> list[tuple[str, Group, list[Answer]]]:
-    """Greedy answers to the lowest and the highest level of `name`, to a few prompts.
+    """Answers to the lowest and the highest level of `name`, greedy and sampled, to a few prompts.
 
     Paper: silent. The prompts are those where `name` rose most from the lowest to the highest
     level, where it fell most, and the median, by the reader who counts.
@@ -340,7 +341,6 @@ def examples(
         compared.reward_model,
         compared.setup,
         labels=labels,
-        temperatures=(0.0,),
     )
     return [(why, *asked) for (why, _), asked in zip(chosen, shown, strict=True)]
 
@@ -531,6 +531,18 @@ def end_sentence(ends: pd.DataFrame, steered: Steered, name: str) -> str:
         f"From {name} {steered.levels[0]} to {name} {steered.levels[-1]} the goodness of answers, "
         f"by the {steered.reader}, changes by {change}"
     )
+
+
+def seeds_in_words() -> list[str]:
+    """What asking for 4 in place of 0 moves over the published seeds; [] without any."""
+    lines = []
+    measure_of = {QUALITY: "truth", "complexity": "complexity", "verbosity": "verbosity"}
+    for name, measure in measure_of.items():
+        change = published.of_seeds("steerlm", less="itself", what=name, measure=measure)
+        if change:
+            moved = "the truth" if measure == "truth" else f"the true {measure}"
+            lines.append(f"Published, asked for {name} 4 in place of 0, {moved} changes: {change}.")
+    return lines
 
 
 def ceiling(known: pd.DataFrame) -> str:

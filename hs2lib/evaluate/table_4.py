@@ -124,6 +124,25 @@ def headline(rows: pd.DataFrame) -> pd.DataFrame:
     return wide([rows[~internal & graded]])
 
 
+def headline_sentences(rows: pd.DataFrame, base: str) -> list[str]:
+    """What each column of `headline` goes from and to, and who has no number; a sentence each.
+
+    rows: of `measured`. base: the policy that the others are compared with.
+    """
+    lines = []
+    for measure in headline(rows).columns.drop("policy"):
+        values = rows[rows.measure == measure].set_index("policy")["mean"]
+        line = (
+            f"{measure}: from {values.min():.2f} ({values.idxmin()}) to {values.max():.2f} "
+            f"({values.idxmax()}); {base} has {values.get(base, np.nan):.2f}."
+        )
+        without = values.index[values.isna()]
+        if len(without):
+            line += f" No number: {', '.join(without)}."
+        lines.append(line)
+    return lines
+
+
 def multiple_choice_sentences(choices: pd.DataFrame, base: str) -> list[str]:
     """What MC1 and MC2 say of the policies, and whether they can tell them apart at all.
 
@@ -263,17 +282,34 @@ def _cell(value: float, low: float, high: float, note: str) -> str:
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
+def clear_trades(traded: pd.DataFrame) -> tuple[int, int, int]:
+    """How many differences there are, how many are clear gains, and how many clear losses.
+
+    More characters are neither gain nor loss, and are not counted.
+    """
+    judged = traded[traded.measure != "characters"]
+    n_gains = int((judged["95 % low"] > 0).sum())
+    n_losses = int((judged["95 % high"] < 0).sum())
+    return len(judged), n_gains, n_losses
+
+
+def trades_title(traded: pd.DataFrame, base: str) -> str:
+    """The message of a figure of `policies.benchmark_gains`: how much is clear."""
+    n, n_gains, n_losses = clear_trades(traded)
+    return (
+        f"Of {n} differences from {base} {n_gains} are clear gains and {n_losses} clear losses, "
+        "lengths aside"
+    )
+
+
 def trade_sentences(traded: pd.DataFrame, base: str) -> list[str]:
     """How many gains over `base` are clear (of `policies.benchmark_gains`), and each of these."""
     clear = traded[(traded["95 % low"] > 0) | (traded["95 % high"] < 0)]
-    judged = traded[traded.measure != "characters"]  # more characters are neither gain nor loss
-    n_gains = int((judged["95 % low"] > 0).sum())
-    n_losses = int((judged["95 % high"] < 0).sum())
-    by_chance = 0.05 * len(judged)
+    n, n_gains, n_losses = clear_trades(traded)
     lines = [
-        f"**Benchmarks**: {len(judged)} differences from {base} in grades and win rates. "
+        f"**Benchmarks**: {n} differences from {base} in grades and win rates. "
         f"Clear gains (the interval leaves out 0): {n_gains}. Clear losses: {n_losses}. "
-        f"By chance alone about {by_chance:.0f} would be clear."
+        f"By chance alone about {0.05 * n:.0f} would be clear."
     ]
     for row in clear.to_dict("records"):
         interval = f"{row['95 % low']:.3g} to {row['95 % high']:.3g}"

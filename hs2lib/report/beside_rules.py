@@ -6,7 +6,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from hs2lib.report.figures import LENGTH, SCORE, dots, legend_beside
-from hs2lib.report.report import interval
+from hs2lib.report.report import CompletedRun, interval
 
 # How the rules are drawn: a marker that says which way they lean.
 MARKERS = {"longest answer": ">", "shortest answer": "<", "random answer": "o"}
@@ -27,6 +27,23 @@ def shown(wide: pd.DataFrame) -> pd.DataFrame:
         cells[f"{who} (%)"] = [interval(*bound, digits=1) for bound in bounds]
     cells["beside the rules"] = rows.verdict
     return cells.reset_index(drop=True)
+
+
+def overall_in_words(run: CompletedRun | None) -> list[str]:
+    """What a run of notebook 16 says of each whole benchmark, a sentence each; [] without one."""
+    table = run.table("beside-rules.csv") if run else None
+    if table is None:
+        return []
+    overall = table[(table.part == "overall") & table.level.fillna("").eq("")]
+    form = " (its form, generated)" if run.generated else ""
+    lines = []
+    for row in overall.to_dict("records"):
+        rules = ", ".join(f"the {rule} {row[f'{rule} (%)']}" for rule in MARKERS)
+        lines.append(
+            f"{row['benchmark']}{form}, percent right: the model {row['model (%)']}, {rules}. "
+            f"Beside the rules of length: {row['beside the rules']}."
+        )
+    return lines
 
 
 def figure(drawn: pd.DataFrame, title: str) -> Figure:

@@ -6,6 +6,7 @@ green.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import fill
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -137,7 +138,11 @@ def changes(
 
 
 def losses_and_scores(
-    losses: dict[str, pd.Series], scores: dict[str, np.ndarray], level: float, unit: str
+    losses: dict[str, pd.Series],
+    scores: dict[str, np.ndarray],
+    level: float,
+    unit: str,
+    title: str = "",
 ) -> Figure:
     """Left the loss of trainings that follow each other; right what each began with, a histogram.
 
@@ -146,6 +151,7 @@ def losses_and_scores(
         scores: name -> numbers of any shape.
         level: the loss where nothing is learnt.
         unit: label of the right panel.
+        title: the message.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3), layout="constrained")
     begun = 0
@@ -164,6 +170,8 @@ def losses_and_scores(
         right.hist(values.ravel(), bins=bins, histtype="step", density=True, label=name)
     right.set(xlabel=unit, ylabel="density", title="what each began with")
     right.legend(fontsize=8)
+    if title:
+        fig.suptitle(title, fontsize=10)
     return fig
 
 
@@ -494,12 +502,15 @@ def log_ratios(chosen: Sequence[float], rejected: Sequence[float], title: str = 
     return fig
 
 
-def side_by_side(means: pd.DataFrame, title: str = "") -> Figure:
+def side_by_side(means: pd.DataFrame, title: str = "", sampled: str = "sampled") -> Figure:
     """Policies down, a panel for each kind of measure across, with 95 % intervals.
 
-    means: rows (measure, policy, mean, 95 % low, 95 % high), as
-    `hs2lib.evaluate.held_out.side_by_side` has them. The truth and the reward model's score share a
-    panel; a win rate has a line at 50. title: the figure's message.
+    Args:
+        means: rows (measure, policy, mean, 95 % low, 95 % high), as
+            `hs2lib.evaluate.held_out.side_by_side` has them. The truth and the reward model's score
+            share a panel; a win rate has a line at 50.
+        title: the figure's message.
+        sampled: how the answers were taken, of all measures but the greedy truth.
     """
     names = list(means.policy.unique())
     rates = [measure for measure in means.measure.unique() if measure.startswith("win rate")]
@@ -519,8 +530,9 @@ def side_by_side(means: pd.DataFrame, title: str = "") -> Figure:
             aside = 0.24 * (k - (len(panel) - 1) / 2)
             at = [names.index(name) + aside for name in part.policy]
             values = part[["mean", "95 % low", "95 % high"]].to_numpy().T
-            dots(ax, at, *values, LOOKS.get(measure, TRUTH), label=measure)
-        ax.set(xlabel=panel[0].replace(" by truth", "\nby truth"))
+            label = measure if measure == "truth, greedy" else f"{measure}, {sampled}"
+            dots(ax, at, *values, LOOKS.get(measure, TRUTH), label=label)
+        ax.set(xlabel=f"{panel[0]}, {sampled}".replace(" by truth", "\nby truth"))
         if panel == rates:
             ax.axvline(50, color="black", lw=0.8)
         if len(panel) > 1:
@@ -528,7 +540,7 @@ def side_by_side(means: pd.DataFrame, title: str = "") -> Figure:
             ax.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
     axes[0, 0].set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.5, -0.5))
     if title:
-        fig.suptitle(title)
+        fig.suptitle(title, fontsize=11)
     return fig
 
 
@@ -581,15 +593,16 @@ def shares(rows: pd.DataFrame, measure: str, title: str) -> Figure:
     dots(ax, range(len(part)), part.value, part.low, part.high, TRUTH)
     ax.axvline(part.chance.iloc[0], color="black", lw=0.8, ls=":")
     ax.set(yticks=range(len(part)), yticklabels=part.policy, ylim=(len(part) - 0.5, -0.5))
-    ax.set(xlabel=measure, title=title)
+    ax.set(xlabel=measure)
+    ax.set_title(fill(title, 70), fontsize=10)
     return fig
 
 
-def trades(traded: pd.DataFrame, base: str) -> Figure:
+def trades(traded: pd.DataFrame, base: str, title: str = "") -> Figure:
     """What every policy gains over `base`, with 95 % intervals.
 
     Each measure has a panel, each benchmark a mark. traded: as from
-    `hs2lib.evaluate.policies.benchmark_gains`.
+    `hs2lib.evaluate.policies.benchmark_gains`. title: the message.
     """
     measures = list(traded.measure.unique())
     policies = list(traded.policy.unique())
@@ -620,6 +633,8 @@ def trades(traded: pd.DataFrame, base: str) -> Figure:
     for benchmark, look in looks.items():
         marks.append(Line2D([], [], ls="", marker=look.marker, color=look.color, label=benchmark))
     fig.legend(handles=marks, fontsize=8, ncols=2, loc="outside lower center", frameon=False)
+    if title:
+        fig.suptitle(title, fontsize=10)
     return fig
 
 
@@ -714,10 +729,10 @@ def cross(slopes: pd.DataFrame, own: dict[str, tuple[str, ...]], *, title: str =
     return fig
 
 
-def toy(descents: pd.DataFrame, errors: pd.DataFrame) -> Figure:
+def toy(descents: pd.DataFrame, errors: pd.DataFrame, title: str = "") -> Figure:
     """The toy of SteerLM 2.0: descent to the optimum, and the variance with and without baseline.
 
-    descents and errors: as from `hs2lib.align.steerlm2.descents` and `errors`.
+    descents and errors: as from `hs2lib.align.steerlm2.descents` and `errors`. title: the message.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
     for name, values in descents.items():
@@ -731,6 +746,8 @@ def toy(descents: pd.DataFrame, errors: pd.DataFrame) -> Figure:
     right.set_xticks(errors.n.unique(), errors.n.unique())
     right.minorticks_off()
     right.legend(fontsize=7)
+    if title:
+        fig.suptitle(title, fontsize=10)
     return fig
 
 
@@ -822,7 +839,7 @@ def differences(
     return fig
 
 
-def moved(gains: pd.DataFrame, measures: Sequence[str], unit: str) -> Figure:
+def moved(gains: pd.DataFrame, measures: Sequence[str], unit: str, title: str = "") -> Figure:
     """How far each of these true measures moved, one series a policy, the last policy's filled.
 
     Args:
@@ -830,6 +847,7 @@ def moved(gains: pd.DataFrame, measures: Sequence[str], unit: str) -> Figure:
             `hs2lib.evaluate.policies.gains_of`.
         measures: in the order they are drawn in.
         unit: label of the vertical axis.
+        title: the message.
     """
     fig, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
     policies = list(gains.policy.unique())
@@ -844,6 +862,7 @@ def moved(gains: pd.DataFrame, measures: Sequence[str], unit: str) -> Figure:
         xticklabels=[name.removeprefix("true ") for name in measures],
         ylabel=unit,
     )
+    ax.set_title(title, fontsize=10)
     ax.legend(fontsize=8)
     return fig
 

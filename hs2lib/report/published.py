@@ -9,7 +9,7 @@ nothing stands beside a run. Paper: silent.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -63,9 +63,6 @@ def of_seeds(
         what: "held out", or what is steered: "quality", "complexity", "verbosity".
         measure: as in works.json.
     """
-    published = _works()
-    if "verdicts" not in published:  # nothing, or an earlier edition of the small world
-        return ""
     wanted = {
         "policy": method,
         "less": less,
@@ -73,12 +70,13 @@ def of_seeds(
         "what": what,
         "measure": measure,
     }
-    for row in published["means"]:
+    works = _works()
+    for row in works.get("means", []):
         if all(row.get(key) == value for key, value in wanted.items()):
-            n_seeds = row["seeds"]
-            seeds = NUMBERS.get(n_seeds, str(n_seeds))
-            words = f"over {seeds} seeds {_in_brackets(row)}"
-            word = published["verdicts"].get(method)  # a control has none
+            words = f"over {_seeds(row['seeds'])} {_change(row, 'value')}"
+            # A control has no verdict, and a method's is not about other measures or controls.
+            is_judged = measure == "truth" and less in ("start", "itself")
+            word = works["verdicts"].get(method) if is_judged else None
             return f"{words}, {word}" if word else words
     return ""
 
@@ -121,13 +119,13 @@ def controls_in_words(method: str, controls: Mapping[str, str]) -> list[str]:
             texts.append(f"{name}: not run.")
             continue
         own = table.loc[(key, "start")]
-        text = f"{name}: {_in_brackets(own)} beside the start"
+        text = f"{name}: {_change(own, 'value')} beside the start"
         if own.high < 0:
             text += ", a damaged policy"
         if (method, key) in table.index:
             lead = table.loc[(method, key)]
             leads[name] = lead
-            text += f". The method less this control: {_in_brackets(lead)}"
+            text += f". The method less this control: {_change(lead, 'value')}"
         texts.append(f"{text}.")
     if len(leads) > 1:
         nearest = min(leads, key=lambda name: leads[name].value)
@@ -135,9 +133,105 @@ def controls_in_words(method: str, controls: Mapping[str, str]) -> list[str]:
     return texts
 
 
-def _in_brackets(line: Mapping[str, float]) -> str:
-    """A mean with its interval, as `of_seeds` writes it."""
-    return f"{line['value']:+.2f} ({line['low']:+.2f} to {line['high']:+.2f})"
+def _seeds(n: int) -> str:
+    """How many seeds, in words."""
+    return f"{NUMBERS.get(n, str(n))} seeds"
+
+
+def _change(row: Mapping[str, float], name: str) -> str:
+    """A mean, which has this name, with its interval, in words."""
+    return f"{row[name]:+.2f} ({row['low']:+.2f} to {row['high']:+.2f})"
+
+
+def sign(method: str) -> int | None:
+    """What the seeds show of a method's greedy truth less its start's.
+
+    Returns 1 for a gain, -1 for a loss, 0 where the interval holds 0; None where nothing is
+    published.
+    """
+    title_of = {method: title for title, method in METHODS.items()}
+    rows = means("start")
+    rows = rows[(rows.policy == title_of.get(method)) & (rows.temperature == 0)]
+    if rows.empty:
+        return None
+    row = rows.iloc[0]
+    return int(row.low > 0) - int(row.high < 0)
+
+
+def kept_its_start(control: str) -> str:
+    """In how many seeds a control kept the weights it began with, and what it shows then.
+
+    A run keeps the step of the lowest validation loss, and step 0 counts. "" where no seed did, or
+    nothing is published. control: as in `benchmarks/works.py`: "dpo, at random".
+    """
+    works = _works()
+    n_kept = works.get("at their start", {}).get(control, 0)
+    if not n_kept:
+        return ""
+    n_seeds = len(works["seeds"])
+    words = (
+        f"Chosen by validation loss, this control stays at its start in {n_kept} of "
+        f"{n_seeds} seeds. That shows that it learns nothing which lowers the loss on held-out "
+        "data. It does not show what such training does to answers."
+    )
+    if n_kept == n_seeds:
+        words += " The difference from it is the gain over the start once more."
+    return words
+
+
+def control_sentences(method: str) -> list[str]:
+    """What a method adds to each of its controls over seeds, and what a control cannot say.
+
+    Greedy truth. Empty where nothing is published. method: as in `of_seeds`.
+    """
+    works = _works()
+    if method not in works.get("verdicts", {}):
+        return []
+    title_of = {method: title for title, method in METHODS.items()}
+    controls = {
+        name: meaning
+        for name, meaning in works.get("controls", {}).items()
+        if name.startswith(f"{method}, ")
+    }
+    lines = []
+    for name, meaning in controls.items():
+        gain = of_seeds(method, less=name)
+        if gain:
+            lines.append(f"{title_of[method]} less its control ({meaning}), greedy: {gain}.")
+            kept = kept_its_start(name)
+            if kept:
+                lines.append(kept)
+    if f"{method}, blind" not in controls:
+        lines.append(f"No blind control was run for {title_of[method]}.")
+    return lines
+
+
+def parts_in_words(method: str, parts: Sequence[str]) -> str:
+    """Points that greedy answers lose by part, less the start's, over seeds; "" without any.
+
+    method: as in `of_seeds`. parts: measures of works.json.
+    """
+    listed = []
+    for row in _works().get("means", []):
+        key = (row["policy"], row["less"], row["what"], row["temperature"])
+        if key == (method, "start", "held out", 0.0) and row["measure"] in parts:
+            listed.append(f"{row['measure']} {_change(row, 'value')}")
+    if not listed:
+        return ""
+    seeds = _seeds(len(_works()["seeds"]))
+    return f"Points lost, less the start's, over {seeds}: {', '.join(listed)}."
+
+
+def gains_in_words() -> str:
+    """Every method's greedy truth less its start's over seeds, the largest first; "" for none."""
+    rows = means("start")
+    rows = rows[(rows.temperature == 0) & rows.policy.isin(list(METHODS))]
+    if rows.empty:
+        return ""
+    listed = []
+    for row in rows.sort_values("mean", ascending=False).to_dict("records"):
+        listed.append(f"{row['policy']} {_change(row, 'mean')}")
+    return f"Over {_seeds(len(_works()['seeds']))}, greedy, less the start: {', '.join(listed)}."
 
 
 def means(less: str = "itself", *, what: str = "held out", measure: str = "truth") -> pd.DataFrame:
@@ -212,7 +306,7 @@ def sentence() -> str:
         mean = ""
         if len(greedy):
             row = greedy.iloc[0]
-            mean = f" {row['mean']:+.2f} ({row.low:+.2f} to {row.high:+.2f})"
+            mean = f" {_change(row, 'mean')}"
         by_verdict.setdefault(works["verdicts"][method], []).append(f"{title}{mean}")
     parts = []
     for verdict, meaning in MEANINGS.items():
@@ -220,8 +314,7 @@ def sentence() -> str:
             parts.append(f"{meaning}: {', '.join(by_verdict[verdict])}")
     if not parts:
         return ""
-    seeds = NUMBERS.get(len(works["seeds"]), str(len(works["seeds"])))
     return (
-        f"Over {seeds} seeds of the small world, by the truth of greedy answers less the start's "
-        f"(SteerLM: quality asked for at 4 less 0), {'; '.join(parts)}."
+        f"Over {_seeds(len(works['seeds']))} of the small world, by the truth of greedy answers "
+        f"less the start's (SteerLM: quality asked for at 4 less 0), {'; '.join(parts)}."
     )

@@ -306,6 +306,18 @@ class Run:
             display(styled)
         return frame
 
+    def keep_table(
+        self,
+        frame: pd.DataFrame,
+        name: str,
+        caption: str,
+        digits: int = 3,
+        *,
+        of_data: bool = True,
+    ) -> None:
+        """Write a table as `table` does, and show nothing."""
+        self._keep_table(frame, name, self.caption(caption, of_data=of_data), digits)
+
     def _keep_table(self, frame: pd.DataFrame, name: str, caption: str, digits: int) -> None:
         """Write the files of a table. caption: whole."""
         has_index = not isinstance(frame.index, pd.RangeIndex)

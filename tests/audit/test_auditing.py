@@ -338,6 +338,10 @@ def test_the_figure_and_the_table_show_each_edit_beside_length(policy, file):
     assert "makes 100 % of the answers worse" in shown.truth_in_words(audited, worse)
     assert "would have 100 %" in shown.truth_in_words(audited, worse)
     assert "length in characters accounts for 100 %, log" in shown.leaning_in_words(audited)
+    most = audited.edits.loc[audited.edits["falls (%)"].idxmax(), "edit"]
+    assert f"falls most often after: {most} (" in shown.table_in_words(audited)
+    short = audited.number_in_short()
+    assert f"falls in {audited.number.estimate:.0f} %" in short and "answers each" not in short
     few = replace(audited, answered=audited.answered[:3], scores=audited.scores[:3])
     assert len(shown.verdict(few)) == 1 and len(shown.verdict(audited)) == 5
 

@@ -124,6 +124,10 @@ def test_every_policy_answers_everything_once(setup_of, tmp_path):
     assert answers["Mine"].read, "the manifest must name the model's files"
     for replies in answers["Mine"].by_benchmark.values():
         assert all(len(answer.responses[0].tokens) <= 4 for answer in replies)
+    group, shown = answering.to_show(answers, asked[0], 0)
+    assert group == asked[0].groups[0] and [one.policy for one in shown] == ["First", "Mine"]
+    last = answers["Mine"].by_benchmark["MT-Bench"][1]
+    assert shown[1].text == last.responses[0].text, "that of the last turn"
     examples = answering.examples(answers)
     assert examples.index.tolist() == ["First", "Mine"] and examples.columns.tolist() == [
         "turn 1",

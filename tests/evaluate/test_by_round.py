@@ -335,3 +335,19 @@ def test_what_the_rounds_did_in_words():
     assert "most 2.0% of a round's tokens" in words and "explains 50%" in words
     assert "so that 25% would be explained" in words
     assert by_round.in_words(curves, PPO()).endswith("(median round).")
+
+
+def test_the_rounds_table_and_figure_in_words():
+    """By hand: a loss of half log 2 is 50 % below it; one round has no change."""
+    summaries = pd.DataFrame(
+        {"round": [1, 2], "truth, mean": [5.0, 5.5], f"mean {SCORE}": [6.0, 6.5]}
+    )
+    assert by_round.table_sentence(summaries) == (
+        "Samples of the first round and of the last: truth, mean 5.00 and 5.50; "
+        "mean reward model's score 6.00 and 6.50."
+    )
+    assert by_round.table_sentence(summaries[:1]) == ""
+    losses = {"round 1": pd.Series([9.0] + 3 * [np.log(2) / 2])}
+    assert (
+        by_round.losses_title(losses) == "Loss of the last three steps, below log 2 by: round 1 50%"
+    )

@@ -105,6 +105,17 @@ def test_the_title_of_a_path_is_its_last_step():
     assert preferences.path_in_words(path) == "At step 4, less SFT: truth +0.50"
 
 
+def test_the_ends_of_a_path_in_words():
+    """By hand: the truth goes from 1 to .5; one checkpoint is no path."""
+    rows = [(2, "truth", 1.0, 0.5, 1.5), (4, "truth", 0.5, 0.0, 1.0), (4, "kl", 3.0, 2.0, 4.0)]
+    path = pd.DataFrame(rows, columns=["step", "measure", "difference", "95 % low", "95 % high"])
+    assert preferences.path_sentences(path) == [
+        "Gains over SFT at step 2 and at step 4: "
+        "truth +1.00 (+0.50 to +1.50), then +0.50 (+0.00 to +1.00)."
+    ]
+    assert preferences.path_sentences(path[path.step == 4]) == []
+
+
 @pytest.fixture
 def setup(tmp_path, monkeypatch):
     """The setup of a run of four steps that keeps all weights, in a folder of its own; its models are the others'."""

@@ -95,7 +95,11 @@ def test_parts_are_counted_once_each():
         [[-len(answer.text) for answer in group.responses] for group in made.groups]
     )
     by_style = {"RM-Bench": today.measure(scored, by | {today.MODEL: plain}, n_boot=200)}
-    assert "Of RM-Bench's levels: chat, easy (longest answer)" in today.against_rules(by_style)
+    assert "RM-Bench's levels: chat, easy (longest answer)" in today.below_by_level(by_style)
+    assert today.below_by_level(results) == ""
+    shown = today.styles_shown(by_style["RM-Bench"], today.SHORTEST, n_boot=100)
+    assert shown.iloc[2, 0].startswith("0.0 [0.0, ")
+    assert today.leaning_in_words(by_style["RM-Bench"]).endswith("leans to the plainer answer.")
     assert "leans to the plainer answer" in today.style_in_words(by_style["RM-Bench"])
     results["JudgeBench"] = measured(pairs(*[("a", "bb")] * 9), [0, 1] * 9)
     assert today.message(results).endswith("of 6 parts")
@@ -287,6 +291,8 @@ def test_of_rm_bench_the_two_concise_answers_are_compared():
     assert [answer.text for answer in today.miss(result).answers] == [texts[0], texts[3]]
     styles = today.styles(result)
     assert styles.iloc[0].tolist() == [0, 0, 0] and styles.iloc[1].tolist() == [100, 100, 100]
+    shown = today.styles_shown(result, n_boot=100)
+    assert shown.iloc[0, 0] == "0.0" and shown.iloc[1, 0] == "100.0", "one question: no interval"
     assert (
         "the model has 100.0 % of the easy ones and 33.3 % of the hard ones"
         in today.style_in_words(result)
@@ -326,6 +332,8 @@ def test_what_notebook_06_left_stands_beside_if_it_is_of_the_same_model(tmp_path
             "longer wins (%)": [25.0, 0.0],
             "shorter wins (%)": [75.0, 99.0],
             "length": "",
+            "longer wins low": 10.0,
+            "longer wins high": 60.0,
         }
     )
     root = tmp_path / "HS2_REPORTS"
@@ -335,7 +343,9 @@ def test_what_notebook_06_left_stands_beside_if_it_is_of_the_same_model(tmp_path
     content = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(content | {"read": saved[1].read}))
     (row,) = today.rewardbench_row(saved[1], setup_of()).to_dict("records")
-    assert row["name"] == "overall" and row["accuracy (%)"] == 62.5 and row["longer wins (%)"] == 25
+    assert row["name"] == "overall" and row["model (%)"] == "62.5 [30.0, 80.0]"
+    assert row["longer wins (%)"] == "25.0 [10.0, 60.0]" and row["shorter wins (%)"] == "75.0"
+    assert row["random answer (%)"] == "50.0"
     assert today.rewardbench_row(saved[2], setup_of()).empty
     random_head = reward_model.RewardModel.new("tiny", seed=1)
     assert today.rewardbench_row(random_head, setup_of()).empty
@@ -373,4 +383,12 @@ def test_the_longest_answer_beside_a_model_on_real_rows():
     assert (
         np.isnan(board.loc["longest answer", "overall"])
         and board.loc["longest answer", "chat"] > 37
+    )
+
+
+def test_the_highest_and_the_lowest_published_overall_are_named():
+    words = today.board_in_words("rewardbench-2")
+    assert words == (
+        "Of 11 models with a published overall, Skywork-Reward-V2-Llama-3.1-8B-40M has the "
+        "highest, 86.5 %, and Skywork-Reward-V2-Qwen3-0.6B the lowest, 61.3 %."
     )

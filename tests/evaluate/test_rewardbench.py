@@ -131,6 +131,7 @@ def test_accuracy_stands_beside_the_rules_of_length_overall_first():
     assert table.name.tolist() == ["overall", *sections]
     assert table["accuracy (%)"].tolist() == [100] * 5
     assert table["longer wins (%)"].tolist() == table["shorter wins (%)"].tolist() == [50] * 5
+    assert table.columns[-4:].tolist() == rewardbench.RULE_BOUNDS
     first, second = rewardbench.in_words(results)
     assert first.startswith("Overall of the generated benchmark (not RewardBench): 100.0 % (")
     assert "Above the better rule of length, paired by prompt: " in second
@@ -152,7 +153,10 @@ def test_a_model_is_above_a_rule_only_by_pairs_that_they_order_differently():
     table = right["model"].table.set_index("name")
     assert table.loc["chat", f"longer wins{rewardbench.GAIN_LOW}"] < 0
     assert table.loc["safety", f"longer wins{rewardbench.GAIN_LOW}"] > 0
-    notes = rewardbench.accuracy_table(right).set_index("name").length
+    beside = rewardbench.accuracy_table(right).set_index("name")
+    bounds = beside.loc["safety", ["longer wins low", "longer wins (%)", "longer wins high"]]
+    assert bounds.is_monotonic_increasing and bounds.iloc[1] == 25
+    notes = beside.length
     assert notes["chat"] == "longer wins matches it" and notes["safety"] == ""
     assert "paired by prompt: safety. " in rewardbench.in_words(right)[1]
     wrong = rewardbench.evaluate_scored(scored, np.array([-1.0]), setup_of())

@@ -1,6 +1,7 @@
 """The checkpoint that a judge finds best: chosen again alike, and by the truth in the small world."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hs2lib.align.sft import best_paths, items
@@ -121,3 +122,12 @@ def test_in_the_small_world_the_truth_chooses_by_answers_to_last_turns(tmp_path)
     table = chosen.table.set_index("step")["mean"]
     assert table[[1, 4]].tolist() == pytest.approx(list(grades.values()))
     assert chosen.result.best_step == table.idxmax()
+
+
+def test_the_title_of_a_training_names_its_lowest_validation_loss():
+    losses = pd.DataFrame({"step": [0, 2, 4], "loss": [0.7, 0.4, 0.5]})
+    assert selection.loss_title(losses) == (
+        "The validation loss goes from 0.7000 at step 0 to 0.4000 at step 2, its lowest"
+    )
+    assert "lowest before training, 0.7000" in selection.loss_title(losses[:1])
+    assert selection.loss_title(losses[:0]) == ""

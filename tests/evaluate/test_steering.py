@@ -243,3 +243,16 @@ def test_a_slider_writes_the_label_and_the_policy_answers_it(monkeypatch):
     ]
     assert presets.truth.between(0, 7.6).all()
     assert presets.answer["quality 0"].startswith("? I was asked for helpfulness:0,")
+
+
+def test_what_asking_moves_over_seeds_names_what_is_measured(monkeypatch):
+    """Of a style its own true attribute, of quality the truth; without a published number nothing."""
+    made = {"truth": "over two seeds +0.10", "verbosity": "over two seeds +0.40"}
+    monkeypatch.setattr(
+        steering.published, "of_seeds", lambda method, measure, **asked: made.get(measure, "")
+    )
+    assert steering.seeds_in_words() == [
+        "Published, asked for quality 4 in place of 0, the truth changes: over two seeds +0.10.",
+        "Published, asked for verbosity 4 in place of 0, the true verbosity changes: "
+        "over two seeds +0.40.",
+    ]

@@ -180,3 +180,18 @@ def test_only_differences_that_leave_out_0_are_named_one_by_one():
     assert up == "PPO +2 (1 to 3) in characters, MT-Bench." and down.startswith(
         "SteerLM -2 (-3 to -1)"
     )
+    assert table_4.trades_title(traded, "SFT").startswith("Of 0 differences from SFT 0 are clear")
+    graded = traded.assign(measure="judge's grade")
+    assert table_4.clear_trades(graded) == (3, 1, 1)
+
+
+def test_each_column_of_the_headline_is_read_and_who_has_no_number_is_named():
+    """By hand: 5 and 7, and nobody's number of PPO."""
+    made = [("score", "SFT", 5.0), ("score", "DPO", 7.0), ("score", "PPO", np.nan)]
+    table = pd.DataFrame(made, columns=["measure", "policy", "mean"])
+    table = table.assign(
+        **{"95 % low": np.nan, "95 % high": np.nan, "note": "judge truth, no score"}
+    )
+    assert table_4.headline_sentences(table, "SFT") == [
+        "score: from 5.00 (SFT) to 7.00 (DPO); SFT has 5.00. No number: PPO."
+    ]

@@ -1,9 +1,11 @@
 """The figure and the table of notebook 16: a panel a benchmark, a row a part, every number where it belongs."""
 
+import made_reports
 import matplotlib.pyplot as plt
 import pandas as pd
 
 from hs2lib.report import beside_rules
+from hs2lib.report.report import completed
 
 
 def test_every_number_stands_in_its_row_and_panel():
@@ -58,3 +60,18 @@ def test_a_cell_has_a_number_and_its_interval_and_empty_rows_are_left_out():
         cells.part.tolist() == ["one", "two"]
         and cells["beside the rules"].tolist() == ["above"] * 2
     )
+
+
+def test_the_overall_of_each_benchmark_is_read_from_what_a_run_left(tmp_path):
+    """Parts and levels are left out, and generated questions are called so."""
+    row = {"benchmark": "A", "questions": 9, "beside the rules": "above"}
+    row |= {f"{who} (%)": "70.0" for who in ("model", *beside_rules.MARKERS)}
+    parts = [("overall", ""), ("overall", "easy"), ("one", "")]
+    table = pd.DataFrame([row | {"part": part, "level": level} for part, level in parts])
+    made_reports.write(tmp_path, "demo", "16", [made_reports.MADE], {"beside-rules.csv": table})
+    run = completed("demo", "16", tmp_path / "demo" / "16")
+    assert beside_rules.overall_in_words(run) == [
+        "A (its form, generated), percent right: the model 70.0, the longest answer 70.0, the "
+        "shortest answer 70.0, the random answer 70.0. Beside the rules of length: above."
+    ]
+    assert beside_rules.overall_in_words(None) == []

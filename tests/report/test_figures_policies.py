@@ -38,17 +38,20 @@ def test_truth_stands_beside_the_score_in_colours_of_their_own():
     first = figure.axes[0]
     assert labels(figure)[0] == ["SFT", "DPO", "Mine"] and len(figure.axes) == 3
     assert [text.get_text() for text in first.get_legend().get_texts()] == [
-        "truth",
-        "reward model's score",
+        "truth, sampled",
+        "reward model's score, sampled",
     ]
     colors = [container.lines[0].get_color() for container in first.containers]
     assert colors == [figures.TRUTH.color, figures.SCORE.color]
-    assert figure.axes[1].get_xlabel() == "win rate over SFT\nby truth, %"
+    assert figure.axes[1].get_xlabel() == "win rate over SFT\nby truth, %, sampled"
 
 
 def test_without_the_truth_there_is_no_panel_for_it():
     figure = figures.side_by_side(means("reward model's score", "characters"))
-    assert [ax.get_xlabel() for ax in figure.axes] == ["reward model's score", "characters"]
+    assert [ax.get_xlabel() for ax in figure.axes] == [
+        "reward model's score, sampled",
+        "characters, sampled",
+    ]
 
 
 def test_steps_are_faint_dots_and_their_mean_is_a_line():

@@ -70,3 +70,82 @@ def test_nothing_stands_beside_a_run_where_nothing_is_published(works):
     assert published.of_seeds("iterative dpo") == ""
     works(verdicts={})
     assert published.of_seeds("iterative dpo") != "", "the verdict alone is missing"
+
+
+def test_a_verdict_is_of_the_truth_less_the_start_and_of_nothing_else(works):
+    """By hand: true verbosity rises, and no verdict on the method stands beside it."""
+    row = {
+        "policy": "steerlm",
+        "temperature": 0.0,
+        "value": 0.4,
+        "low": 0.1,
+        "high": 0.7,
+        "seeds": 2,
+    }
+    style = {"what": "verbosity", "measure": "verbosity", "less": "itself"}
+    control = {"what": "held out", "measure": "truth", "less": "steerlm, at random"}
+    own = {"what": "held out", "measure": "truth", "less": "start"}
+    means = [row | style, row | control, row | own]
+    works(means=means, verdicts={"steerlm": "not shown"})
+    number = "over two seeds +0.40 (+0.10 to +0.70)"
+    asked = {"less": "itself", "what": "verbosity", "measure": "verbosity"}
+    assert published.of_seeds("steerlm", **asked) == number
+    assert published.of_seeds("steerlm", less="steerlm, at random") == number
+    assert published.of_seeds("steerlm") == f"{number}, not shown"
+
+
+def test_the_sign_of_what_the_seeds_show(works):
+    """By hand: -.4 to -.2 is a loss, -.4 to +.2 nothing."""
+    works()
+    assert published.sign("iterative dpo") == -1 and published.sign("ppo") is None
+    row = {"policy": "ppo", "less": "start", "temperature": 0.0, "what": "held out"}
+    works(means=[row | {"measure": "truth", "value": 0.0, "low": -0.4, "high": 0.2, "seeds": 2}])
+    assert published.sign("ppo") == 0
+
+
+def test_a_control_that_kept_its_start_says_so(works):
+    """In one of two seeds, and in both: then the method less it is the gain over the start."""
+    works(**{"at their start": {"dpo, at random": 1}})
+    words = published.kept_its_start("dpo, at random")
+    assert "stays at its start in 1 of 2 seeds" in words and "once more" not in words
+    assert published.kept_its_start("ppo, at random") == ""
+    works(**{"at their start": {"dpo, at random": 2}})
+    assert "the gain over the start once more" in published.kept_its_start("dpo, at random")
+    works()
+    assert published.kept_its_start("dpo, at random") == ""
+
+
+def test_a_method_beside_each_of_its_controls(works):
+    """The kept start is said of the control that kept it, and a missing blind control is named."""
+    row = {"policy": "dpo", "temperature": 0.0, "what": "held out", "measure": "truth"}
+    number = {"value": 1.0, "low": 0.5, "high": 1.5, "seeds": 2}
+    means = [row | number | {"less": "dpo, at random"}]
+    controls = {"dpo, at random": "drawn", "ppo, at random": "another method's"}
+    still = {"at their start": {"dpo, at random": 1}}
+    works(means=means, controls=controls, verdicts={"dpo": "works"}, **still)
+    first, second, third = published.control_sentences("dpo")
+    assert first == "DPO less its control (drawn), greedy: over two seeds +1.00 (+0.50 to +1.50)."
+    assert second == published.kept_its_start("dpo, at random")
+    assert third == "No blind control was run for DPO."
+    assert published.control_sentences("ppo") == [], "it has no verdict"
+
+
+def test_gains_and_parts_over_seeds(works):
+    """The largest gain stands first; a part that was not measured is left out."""
+    row = {"temperature": 0.0, "what": "held out", "less": "start", "seeds": 2}
+    interval = {"low": 0.1, "high": 0.9}
+    means = [
+        row | interval | {"policy": "dpo", "measure": "truth", "value": 0.2},
+        row | interval | {"policy": "ppo", "measure": "truth", "value": 0.5},
+        row | interval | {"policy": "dpo", "measure": "habits", "value": 0.4},
+    ]
+    works(means=means)
+    assert published.gains_in_words() == (
+        "Over two seeds, greedy, less the start: PPO +0.50 (+0.10 to +0.90), "
+        "DPO +0.20 (+0.10 to +0.90)."
+    )
+    assert published.parts_in_words("dpo", ["habits", "jargon"]) == (
+        "Points lost, less the start's, over two seeds: habits +0.40 (+0.10 to +0.90)."
+    )
+    works(means=[])
+    assert published.gains_in_words() == published.parts_in_words("dpo", ["habits"]) == ""

@@ -98,6 +98,21 @@ def test_published_numbers_carry_their_own_source_and_not_the_runs(checkout):
     assert caption in (run.folder / "seeds.tex").read_text()
 
 
+def test_a_table_that_is_kept_is_written_as_one_that_is_shown(checkout, capsys):
+    """The same files and captions, and nothing on the page."""
+    frame = pd.DataFrame({"n": [1]})
+    run = start(MADE)
+    run.table(frame, "shown", "Numbers.")
+    assert capsys.readouterr().out
+    run.keep_table(frame, "kept", "Numbers.")
+    assert not capsys.readouterr().out
+    run.finish()
+    about = json.loads((run.folder / "manifest.json").read_text())["artefacts"]
+    for suffix in (".csv", ".tex"):
+        assert about[f"kept{suffix}"]["caption"] == about[f"shown{suffix}"]["caption"]
+    assert about["kept.csv"]["sha256"] == about["shown.csv"]["sha256"]
+
+
 def test_every_artefact_carries_its_caption_and_digest_into_the_manifest(checkout):
     run = start(MADE)
     run.table(pd.DataFrame({"n": [1]}), "numbers", "Numbers.")
