@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 import torch
+from cells import figures_as_text
 from classifiers import classifier
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -313,6 +314,58 @@ def test_every_command_of_readme_and_guide_is_one(tmp_path, monkeypatch, capsys)
     assert seen > 60
 
 
+def lines_of(page, beginning):
+    """The commands of the first block of sh of a page's section that begins so, without comments."""
+    section = (CHECKOUT / page).read_text().partition(beginning)[2]
+    block = next(text for language, _, text in BLOCK.findall(section) if language == "sh")
+    return [shlex.split(line, comments=True) for line in block.splitlines()]
+
+
+@pytest.mark.slow
+def test_named_runs_of_the_pages_run(tmp_path, monkeypatch):
+    """As they stand, but for the tier, which is smoke; README's walk runs those on my.csv."""
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
+    published = classifier(tmp_path / "published")  # in the place of one on the Hub
+    pairs = [{"prompt": f"{n}?", "chosen": f"It is {n}.", "rejected": "No."} for n in range(6)]
+    pd.DataFrame(pairs).to_csv(tmp_path / "my-pairs.csv", index=False)
+    lines = lines_of("docs/runs.md", "## A run of your own")
+    lines = [words for words in lines if "mine" not in words]
+    lines += lines_of("docs/own-policies.md", "## Another base or another start")
+    assert len(lines) == 6
+    for words in lines:
+        if "--tier" in words:
+            place = words.index("--tier")
+            del words[place : place + 2]
+        words = [word.replace("owner/name", str(published)) for word in words]
+        done = subprocess.run(
+            [sys.executable, *words[1:]], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, (words, done.stderr[-3000:])
+    made = {path.parent.name for path in tmp_path.glob("reports/smoke/*@*/manifest.json")}
+    names = ["05@bt", "06@alone", "06@bt", "07@bt", "07@tiny", "08@bt", "08@tiny"]
+    assert sorted(f"{run[:2]}@{run.partition('@')[2]}" for run in made) == names
+    read = manifest(tmp_path, "smoke", "08_dpo@bt")["upstream"]
+    assert {"05_reward_model_training@bt", "07_sft@bt"} <= set(read)
+
+
+@pytest.mark.slow
+def test_readmes_line_of_papermill_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
+    (line,) = re.findall(r"^\| papermill \| `(.+)` \|$", README.read_text(), re.M)
+    *words, output = shlex.split(line)
+    assert words[0] == ".venv/bin/papermill"
+    command = [sys.executable, "-m", "papermill", *words[1:], str(tmp_path / output)]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    executed = nbformat.read(tmp_path / output, 4)
+    assert figures_as_text(executed) == []
+    assert any(
+        "image/png" in out.get("data", {}) for c in executed.cells for out in c.get("outputs", [])
+    )
+
+
 def forty_lines(path):
     """A CSV of own ratings as README has it: twenty prompts, two responses, two attributes on 1 to 5."""
     lines = ["prompt,response,clarity,tone"]
@@ -348,7 +401,10 @@ def test_from_forty_lines_of_csv_to_scores(tmp_path, monkeypatch):
     assert scores == ["clarity", "tone"], "of use.py, the last command"
     accuracy = pd.read_csv(tmp_path / "reports/smoke/06_rewardbench_evaluation@mine/accuracy.csv")
     assert accuracy.pairs.tolist() == [5], "the pairs of the five prompts that were held out"
-    folder = tmp_path / "runs/smoke/05_reward_model_training@mine"
+    mine = "05_reward_model_training@mine"
+    executed = tmp_path / "reports/smoke" / mine / f"{mine}.ipynb"
+    assert figures_as_text(nbformat.read(executed, 4)) == []
+    folder = tmp_path / "runs/smoke" / mine
     groups = load("ratings", "folder", path="my.csv").groups[:4]
     ours = RewardModel.load(folder / "model").score(groups)
     tokenizer = AutoTokenizer.from_pretrained(folder / "classifier")

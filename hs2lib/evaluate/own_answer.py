@@ -250,8 +250,9 @@ def box(
     """
     names = [group.prompt[-1].text.splitlines()[0][:90] for group in groups]
     options = [(name, k) for k, name in enumerate(names)]
-    prompt = ipywidgets.Dropdown(options=options, value=0, description="prompt")
-    text = ipywidgets.Textarea(continuous_update=False, layout={"width": "60em", "height": "9em"})
+    wide = {"width": "60em"}
+    prompt = ipywidgets.Dropdown(options=options, value=0, description="prompt", layout=wide)
+    text = ipywidgets.Textarea(continuous_update=False, layout=wide | {"height": "9em"})
     view = ipywidgets.HTML()
     buttons = [ipywidgets.Button(description=name) for name in ("faultless", *CHANGES)]
 
@@ -259,7 +260,8 @@ def box(
         group = groups[prompt.value]
         table = compared(group, {"yours": text.value}, model)
         answer = Answer("your answer", text.value)
-        view.value = table.to_html(border=0) + draw(group, [answer])
+        scores = table.rename_axis(None).to_html(border=0, col_space="7em")
+        view.value = scores + draw(group, [answer])
 
     def write_faultless(_: object) -> None:
         text.value = generate.without_faults(groups[prompt.value]).responses[0].text
