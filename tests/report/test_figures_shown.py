@@ -109,3 +109,9 @@ def test_run_all_fails_where_a_figure_is_shown_as_text(last, tmp_path, monkeypat
 def test_published_copies_show_their_figures(copy):
     """Four copies of tier laptop did not: their tables and pictures stay, and the copies went."""
     assert not figures_as_text(nbformat.read(copy, 4))
+
+
+@pytest.mark.parametrize("copy", COPIES, ids=lambda copy: f"{copy.parts[-3]}/{copy.parts[-2]}")
+def test_published_copies_are_small_enough_to_be_drawn_on_github(copy):
+    """GitHub draws no notebook beyond some megabytes, and slow lines wait long for one."""
+    assert copy.stat().st_size < 1_000_000
