@@ -740,7 +740,7 @@ def test_what_ran_is_what_the_table_says():
     assert (
         own.loc["lam", "this run"] == "1.0" and own.loc["lam", "paper or reference code"] == "0.95"
     )
-    assert own.loc["lam"].iloc[-1].startswith("every token of an answer gets the same")
+    assert own.loc["lam"].iloc[-1].startswith("every token gets the answer's reward")
     assert "no critic is trained" in own.loc["critic"].iloc[-1]
     assert own.loc["unfinished", "this run"] == "keep" and own.loc["kl_form", "this run"] == "plain"
     assert "learns a value" in ppo.choices(PPO()).loc["critic"].iloc[-1]
