@@ -867,7 +867,7 @@ def moved(gains: pd.DataFrame, measures: Sequence[str], unit: str, title: str = 
     return fig
 
 
-SMOOTHED = 0.05  # of the logged steps: the share over which the drawn loss is a mean
+SHARE_SMOOTHED = 0.05  # of the logged steps: the share over which the drawn loss is a mean
 
 
 def training_curves(
@@ -876,7 +876,7 @@ def training_curves(
     """Loss in training and on validation by step, and what else validation says.
 
     The loss of a step is a faint dot, because batches differ by more than the loss falls. The line
-    is a running mean over `SMOOTHED` of the steps. On the right is Pearson's R of each attribute,
+    is a running mean over `SHARE_SMOOTHED` of the steps. On the right is Pearson's R of each attribute,
     or the accuracy, whichever validation has.
 
     Args:
@@ -885,7 +885,7 @@ def training_curves(
         alone: the validation loss stands on the right, on a scale of its own.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(9, 2.8), sharex=True, layout="constrained")
-    window = max(1, round(SMOOTHED * len(training)))
+    window = max(1, round(SHARE_SMOOTHED * len(training)))
     smooth = training.loss.rolling(window, center=True, min_periods=1).mean()
     left.plot(training.step, training.loss, ".", color=style.BLUE, ms=3, alpha=0.25)
     name = f"training, mean of {window} steps" if window > 1 else "training, each step"
