@@ -876,8 +876,8 @@ def training_curves(
     """Loss in training and on validation by step, and what else validation says.
 
     The loss of a step is a faint dot, because batches differ by more than the loss falls. The line
-    is a running mean over `SHARE_SMOOTHED` of the steps. On the right is Pearson's R of each attribute,
-    or the accuracy, whichever validation has.
+    is a running mean over `SHARE_SMOOTHED` of the steps. On the right is Pearson's R of each
+    attribute, or the accuracy, whichever validation has.
 
     Args:
         training: the first table of `hs2lib.train.progress.curves`.
