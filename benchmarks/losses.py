@@ -37,7 +37,8 @@ from torch import Tensor
 from hs2lib import paths
 from hs2lib.data.load import load
 from hs2lib.evaluate import ratings_or_preferences as learning
-from hs2lib.evaluate.ratings_or_preferences import COMPARED, LEARNERS, LONGER, RIGHT
+from hs2lib.evaluate.learners import COMPARED, LEARNERS, LONGER, RIGHT
+from hs2lib.evaluate.learners import over_seeds as mean_over_seeds
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models import baselines
 from hs2lib.models.reward_model import RewardModel, load_reward_model
@@ -177,7 +178,7 @@ def over_seeds(rows: Sequence[dict]) -> tuple[list[dict], list[dict]]:
         wide = part.pivot(index="seed", columns="learner", values="value")
         for name in [name for name in order if name in wide]:
             values = wide[name].dropna()
-            mean, low, high = learning.over_seeds(values)
+            mean, low, high = mean_over_seeds(values)
             row = {"judgements": int(judgements), "learner": name, "measure": measure}
             row |= {"value": mean, "low": low, "high": high, "seeds": len(values)}
             means.append(_rounded(row))
@@ -189,7 +190,7 @@ def over_seeds(rows: Sequence[dict]) -> tuple[list[dict], list[dict]]:
             values = (wide[first] - wide[second]).dropna()
             if not len(values):
                 continue
-            mean, low, high = learning.over_seeds(values)
+            mean, low, high = mean_over_seeds(values)
             row = {"judgements": int(judgements), "first": first, "second": second, "asks": asks}
             row |= {"measure": measure, "difference": mean, "low": low, "high": high}
             differences.append(_rounded(row | {"seeds": len(values)}))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from hs2lib import paths
-from hs2lib.evaluate.ratings_or_preferences import (
+from hs2lib.evaluate.learners import (
     COMPARED,
     LONGER,
     RIGHT,
@@ -50,7 +50,8 @@ def source() -> str:
     seeds = ", ".join(str(seed) for seed in of_all["seeds"])
     return (
         f"{PUBLISHED}, commit {of_all['commit'][:7]}: small world (generated), seeds {seeds}, "
-        f"{of_all['prompts']} held-out prompts each; says nothing about the paper's"
+        f"{of_all['prompts']} held-out prompts each. "
+        "Generated data: says nothing about the paper's"
     )
 
 

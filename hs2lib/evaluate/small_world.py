@@ -16,7 +16,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from hs2lib.corpus import rules
 from hs2lib.corpus.faults import FAULTS, faults
 from hs2lib.corpus.generate import task_of
 from hs2lib.corpus.grade import grade
@@ -204,28 +203,6 @@ def more_often_in_words(apart: pd.DataFrame, read: str, written: str) -> list[st
         f"In fewer: {', '.join(parts['less']) or 'none'}.",
         f"Neither is shown: {', '.join(parts['neither']) or 'none'}.",
     ]
-
-
-def style() -> pd.DataFrame:
-    """What an answer's style makes of the attributes where it has no fault: a_0 of the truth.
-
-    Attributes across. The first row is an answer without jargon and without a sentence that says
-    nothing asked for; below it, what jargon and such sentences add. Complexity begins at the
-    family's, which is from 1.3 to 1.6.
-    """
-    whole = np.zeros(1, dtype=int)  # of the first family
-    plain = rules.style(whole, np.zeros(1), np.zeros(1), np.ones(1))[0]
-    rows = {"no jargon, no sentence that says nothing asked for": plain}
-    for expert in range(1, rules.MOST_EXPERT + 1):
-        some = rules.style(whole, np.full(1, expert), np.zeros(1), np.ones(1))[0]
-        rows[f"added by {expert} of jargon"] = some - plain
-    rows["added by plain words"] = (
-        rules.style(whole, -np.ones(1), np.zeros(1), np.ones(1))[0] - plain
-    )
-    for extras in rules.EXTRAS[1:]:
-        some = rules.style(whole, np.zeros(1), np.full(1, extras), np.ones(1))[0]
-        rows[f"added by {extras:g} such sentences an item"] = some - plain
-    return pd.DataFrame(rows, index=list(ATTRIBUTES)).T.rename_axis("style")
 
 
 def by_wish(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

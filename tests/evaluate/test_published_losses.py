@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hs2lib.evaluate import published_losses as published
-from hs2lib.evaluate.ratings_or_preferences import LONGER, RIGHT
+from hs2lib.evaluate.learners import LONGER, RIGHT
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 
 from hs2lib import names, paper
 from hs2lib.data.load import Loaded
+from hs2lib.evaluate import learners
 from hs2lib.evaluate import ratings_or_preferences as learning
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.reward_model import RewardModel, load_reward_model
@@ -206,9 +207,9 @@ def test_differences_are_of_the_same_pairs():
     right = gains[gains.measure == learning.RIGHT].set_index(["first", "second"]).difference
     assert right["plain", "helpfulness"] == pytest.approx(100 / 3)
     assert right["helpfulness", "five"] == 0
-    sentence = learning.in_words(gains, "helpfulness", "five")
+    sentence = learners.in_words(gains, "helpfulness", "five")
     assert "+0.0 points" in sentence and "not shown to differ" in sentence
-    assert learning.in_words(gains, "scaled", "plain") == ""
+    assert learners.in_words(gains, "scaled", "plain") == ""
     assert learning.beyond_chance(gains) == "0 of 2 differences between learners are beyond chance"
     assert list(learning.differences(gains))[:2] == ["comparison", "measure"]
 
@@ -251,6 +252,6 @@ def test_the_sequels_rows_are_those_of_its_table_and_say_where_they_were_read():
 
 def test_intervals_over_seeds_are_students():
     """By hand: 1, 2, 3 have mean 2, SD 1 and t 4.303 over root 3, which is 2.484."""
-    mean, low, high = learning.over_seeds([1.0, 2.0, 3.0])
+    mean, low, high = learners.over_seeds([1.0, 2.0, 3.0])
     assert (mean, low, high) == pytest.approx((2, 2 - 2.484, 2 + 2.484), abs=1e-3)
-    assert np.isnan(learning.over_seeds([1.0])[1])
+    assert np.isnan(learners.over_seeds([1.0])[1])

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hs2lib.corpus import by_rule, generate, one_fault, rules
+from hs2lib.corpus import by_rule, generate, one_fault, rules, tables
 from hs2lib.corpus.faults import FAULTS, JARGON
 from hs2lib.corpus.grade import true_attributes
 from hs2lib.evaluate import small_world
@@ -119,7 +119,7 @@ def test_each_fault_has_one_name():
 
 def test_style_is_what_the_grader_takes_where_no_fault_is():
     """By hand: a sentence of jargon takes .25 of helpfulness; 1.5 fillers an item add 3.1 to verbosity."""
-    table = small_world.style()
+    table = tables.style()
     assert table.iloc[0].tolist()[:3] == [4, 4, 4]
     assert table.loc["added by 1 of jargon", ["helpfulness", "coherence"]].tolist() == (
         pytest.approx([-rules.UNHELPFUL, -0.05])
