@@ -154,21 +154,25 @@ class Ranked:
         for rule in [rule for rule in (LONGEST, LIKELIEST) if rule in self.others]:
             by_rule = self.gains_by_prompt(most, rule=rule)[:, 0]
             _, low, high = questions.mean(by_score - by_rule, self.ids, **self.resampled)
-            verdict = "not shown to differ from"
-            if low > 0:
-                verdict = "more than"
-            elif high < 0:
-                verdict = "**less than**"
+            verdict = questions.beside_0(
+                low,
+                high,
+                above="more than",
+                below="**less than**",
+                neither="not shown to differ from",
+            )
             compared.append(
                 f"{verdict} one taken by the rule *{rule}* ({by_rule.mean():+.2f}; difference "
                 f"{low:.2f} to {high:.2f})"
             )
         value, low, high = questions.mean(by_score, self.ids, **self.resampled)
-        at_random = "that is **not shown to be above** an answer at random"
-        if low > 0:
-            at_random = "an answer at random gains 0"
-        elif high < 0:
-            at_random = "that is **below** an answer at random"
+        at_random = questions.beside_0(
+            low,
+            high,
+            above="an answer at random gains 0",
+            below="that is **below** an answer at random",
+            neither="that is **not shown to be above** an answer at random",
+        )
         sentences = [
             f"Of {self.total} answers the reward model's favourite gains {value:+.2f} points of "
             f"truth ({low:.2f} to {high:.2f}, by prompt): {at_random}."
@@ -213,12 +217,10 @@ class Ranked:
         for k, n in enumerate(numbers):
             apart = likeliest[:, k] - by_score[:, k]
             _, low, high = questions.mean(apart, self.ids, **self.resampled)
-            if low > 0:
-                at["more"].append(n)
-            elif high < 0:
-                at["less"].append(n)
-            else:
-                at["not shown to differ"].append(n)
+            how = questions.beside_0(
+                low, high, above="more", below="less", neither="not shown to differ"
+            )
+            at[how].append(n)
         compared = [f"{how} at n = {_listed(where)}" for how, where in at.items() if where]
         gained = ", ".join(f"{gain:+.2f}" for gain in likeliest.mean(axis=0))
         beside = ", ".join(f"{gain:+.2f}" for gain in by_score.mean(axis=0))
@@ -231,11 +233,13 @@ class Ranked:
             greedy = self.gains_by_prompt(numbers, rule=GREEDY_RULE)[:, -1]
             apart = likeliest[:, -1] - greedy
             value, low, high = questions.mean(apart, self.ids, **self.resampled)
-            verdict = "not shown to differ"
-            if low > 0:
-                verdict = "the likeliest is better"
-            elif high < 0:
-                verdict = "the greedy one is better"
+            verdict = questions.beside_0(
+                low,
+                high,
+                above="the likeliest is better",
+                below="the greedy one is better",
+                neither="not shown to differ",
+            )
             sentences.append(
                 f"The likeliest of {self.total} less the greedy answer: {value:+.2f} "
                 f"({low:.2f} to {high:.2f}, by prompt), {verdict}."
@@ -401,11 +405,13 @@ def sentences(gains: pd.DataFrame) -> list[str]:
     difference = top.loc[APART]
     low = difference["95 % low"]
     high = difference["95 % high"]
-    verdict = "score and truth are not shown to part"
-    if low > 0:
-        verdict = "**the score outruns the truth**"
-    elif high < 0:
-        verdict = "the truth outruns the score"
+    verdict = questions.beside_0(
+        low,
+        high,
+        above="**the score outruns the truth**",
+        below="the truth outruns the score",
+        neither="score and truth are not shown to part",
+    )
     texts = [
         f"Best of {most}, the hardest press: {verdict}. The favourite gains {top.gain[SCORE]:+.2f} "
         f"by its score and {top.gain[TRUTH]:+.2f} in truth "

@@ -442,11 +442,13 @@ def together(frames: Sequence[pd.DataFrame], policy: str, against: str, **resamp
     risen = means.loc[policy] - means.loc[against]  # [prompts, 2]
     apart = risen[SCORE] - risen[TRUTH]  # [prompts]
     value, low, high = questions.mean(apart, apart.index, **resampled)
-    parted = "they are not shown to part: difference"
-    if low > 0:
-        parted = "**the score outruns the truth** by"
-    elif high < 0:
-        parted = "the truth outruns the score: difference"
+    parted = questions.beside_0(
+        low,
+        high,
+        above="**the score outruns the truth** by",
+        below="the truth outruns the score: difference",
+        neither="they are not shown to part: difference",
+    )
     return (
         f"{policy} less {against}, {len(apart)} held-out prompts: score "
         f"{risen[SCORE].mean():+.2f}, truth {risen[TRUTH].mean():+.2f}; {parted} {value:+.2f} "

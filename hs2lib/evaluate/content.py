@@ -15,7 +15,7 @@ import pandas as pd
 
 from hs2lib.corpus import generate, grade
 from hs2lib.evaluate.comparison import Comparison
-from hs2lib.evaluate.questions import mean
+from hs2lib.evaluate.questions import beside_0, mean
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.report.answers import Answer
@@ -174,11 +174,13 @@ def trap_in_words(parts: pd.DataFrame) -> str:
     row = parts.set_index("part").loc["jargon"]
     low = row["95 % low"]
     high = row["95 % high"]
-    verdict = "the trap of the small world is not shown to be sprung"
-    if low > 0:
-        verdict = "**the trap of the small world was sprung**"
-    elif high < 0:
-        verdict = f"{after} left the trap of the small world alone"
+    verdict = beside_0(
+        low,
+        high,
+        above="**the trap of the small world was sprung**",
+        below=f"{after} left the trap of the small world alone",
+        neither="the trap of the small world is not shown to be sprung",
+    )
     return (
         f"Jargon, which raters like more than it is worth, costs {row[after]:.2f} points an answer "
         f"after {row[before]:.2f} ({row.difference:+.2f}, {low:+.2f} to {high:+.2f}): {verdict}."

@@ -532,6 +532,16 @@ def _ratio(sums: np.ndarray) -> np.ndarray:
     return sums[:, :1] / sums[:, 1:]
 
 
+def beside_0(low: float, high: float, *, above: str, below: str, neither: str) -> str:
+    """The words for an interval that lies above 0, lies below it, or holds it.
+
+    An interval of nan holds it. low, high: its ends.
+    """
+    if low > 0:
+        return above
+    return below if high < 0 else neither
+
+
 def mean(values: Sequence[float], clusters: Sequence, **resampled: int) -> Interval:
     """The mean of those values [rows] that are not nan, with its 95 % interval as for `share`.
 

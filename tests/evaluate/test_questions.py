@@ -20,7 +20,7 @@ from hs2lib.engine.chat import label_string
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
 from hs2lib.evaluate.grading import NOT_RUN, Judged, rewards
 from hs2lib.evaluate.judge import Verdict
-from hs2lib.evaluate.questions import FILES, Questions, characters, generate, read, save
+from hs2lib.evaluate.questions import FILES, Questions, beside_0, characters, generate, read, save
 from hs2lib.evaluate.table_4 import wide
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import load_policy
@@ -414,3 +414,11 @@ def test_generated_questions_end_in_a_task_that_nobody_was_trained_on(load, turn
         best = max(group.responses, key=lambda response: response.labels[0])
         assert not baseline or baseline[f"{asked.id}/1"] == best.text
     assert len(baseline) == (0 if turns == 2 else 4)
+
+
+def test_words_for_an_interval_beside_0():
+    """One that touches 0 holds it, and one of nan says nothing."""
+    words = {"above": "more", "below": "less", "neither": "not shown"}
+    read = [beside_0(low, high, **words) for low, high in ((1, 2), (-2, -1), (-1, 1), (0, 1))]
+    assert read == ["more", "less", "not shown", "not shown"]
+    assert beside_0(float("nan"), float("nan"), **words) == "not shown"
