@@ -366,6 +366,10 @@ def test_scoring_reward_benchmarks_runs_whole_and_all_sides_agree(monkeypatch, t
     }
     assert result["tokens"]["groups"] < result["tokens"]["one by one"]
     assert result["tokens"]["one by one"] <= result["tokens"]["padded, as they come"]
+    reward_benchmarks.main(["--model", "tiny", "--pairs", "7", "--loops", "padded, style by style"])
+    result = json.loads((tmp_path / "benchmarks" / "reward_benchmarks.json").read_text())
+    assert set(result["ratios"]) == {"padded, style by style"} and result["pairs"] == 7
+    assert result["goal"].startswith("at least 2x padded, style by style")
     with pytest.raises(SystemExit, match="there are only 57 pairs: ask for no more"):
         reward_benchmarks.main(["--model", "tiny", "--pairs", "58"])
 
