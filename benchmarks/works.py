@@ -1,6 +1,7 @@
 """Does each method work? What it adds to the truth, greedy, beside its start and its controls.
 
     python benchmarks/works.py [--seeds 0 1 2 3 4] [--only sft dpo ..] [--matrix] [--set dpo.beta=.3]
+    python benchmarks/works.py --draw      # the figure of the result that is there, works.png
 
 In the small world the true attributes of any response are known (`hs2lib.corpus.grade`). World,
 reward model and policy are seeded; the base is frozen. Recipes are those of tier demo
@@ -38,9 +39,11 @@ from functools import cached_property
 from pathlib import Path
 from random import Random
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
+from matplotlib.figure import Figure
 from scipy import stats
 
 from hs2lib import paths
@@ -55,7 +58,7 @@ from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
-from hs2lib.report import report
+from hs2lib.report import figures, report, style
 from hs2lib.run import graph
 from hs2lib.run.setup import Setup
 
@@ -628,10 +631,14 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=paths.runs() / "works")
     parser.add_argument("--matrix", action="store_true", help="policies are those of make matrix")
     parser.add_argument("--dry", action="store_true", help="do not write the result")
+    parser.add_argument("--draw", action="store_true", help="only draw the result that is there")
     parser.add_argument(
         "--set", nargs="+", default=[], metavar="METHOD.SETTING=VALUE", help="to tune; not written"
     )
     options = parser.parse_args()
+    if options.draw:
+        draw()
+        return
     torch.set_num_threads(1)  # the small base gains nothing by a second one
     is_written = not (options.dry or options.set)
     earlier = {"rows": [], "commits": {}}
@@ -752,6 +759,94 @@ def write(rows: Sequence[dict], commits: dict[str, dict[str, str]]) -> None:
     }
     paths.write(RESULT.with_suffix(".csv"), wide.round(4).to_csv())
     paths.write(RESULT, json.dumps(result, indent=1) + "\n")
+    draw()
+
+
+NAMES = {
+    "sft": "SFT less the base",
+    "dpo": "DPO less SFT",
+    "iterative dpo": "iterative DPO less DPO",
+    "iterative dpo, by the truth": "   judged by the truth",
+    "ppo": "PPO less SFT",
+    "ppo, by the truth": "   judged by the truth",
+    "steerlm": "SteerLM less SFT",
+    "steerlm 2": "SteerLM 2.0 less SteerLM",
+}
+
+
+def draw() -> None:
+    """Write the figure of the result that is there, beside it. Raises SystemExit without a result."""
+    if not RESULT.is_file():
+        raise SystemExit(f"{RESULT} is not there: benchmarks/works.py without --draw writes it")
+    fig = gains_figure(json.loads(RESULT.read_text()), pd.read_csv(RESULT.with_suffix(".csv")))
+    # The figure says of which result it is: a test asks.
+    drawn_of = paths.sha256(RESULT.with_suffix(".csv"))
+    fig.savefig(RESULT.with_suffix(".png"), dpi=style.DPI, metadata={"Source": drawn_of})
+    plt.close(fig)
+
+
+def gains_figure(result: dict, seeds: pd.DataFrame) -> Figure:
+    """What each method and each control adds to the truth of its start: every seed, mean, interval.
+
+    Args:
+        result: as `write` writes it.
+        seeds: of works.csv: a column for each of `KEYS` and each measure.
+    """
+    gains = seeds[(seeds["what"] == "held out") & (seeds["less"] == "start")]
+    means = pd.DataFrame(result["means"])
+    is_gain = (means["what"] == "held out") & (means["less"] == "start")
+    means = means[is_gain & (means["measure"] == TRUTH)]
+    order = []
+    for method in METHODS:
+        of_method = [method, f"{method}, by the truth", *controls_of(method)]
+        order += [name for name in of_method if name in set(means["policy"])]
+    names = []
+    for name in order:
+        words = NAMES.get(name, f"   control: {name.partition(', ')[2]}")
+        still = result["at their start"].get(name)
+        names.append(
+            f"{words} (stays there, {still} of {len(result['seeds'])})" if still else words
+        )
+    fig, ax = plt.subplots(figsize=(7.5, 0.9 + 0.29 * len(order)), layout="constrained")
+    looks = {
+        (False, 0.0): (figures.Look(style.BLUE, "D"), "method, greedy"),
+        (False, 0.7): (figures.Look(style.BLUE, "o", filled=False), "method, sampled at .7"),
+        (True, 0.0): (figures.Look(style.GREY, "D"), "control, greedy"),
+        (True, 0.7): (figures.Look(style.GREY, "o", filled=False), "control, sampled at .7"),
+    }
+    for (is_control, temperature), (look, label) in looks.items():
+        part = means[means["temperature"] == temperature].set_index("policy")
+        shown = [name for name in order if (name in CONTROLS) == is_control and name in part.index]
+        at = np.array([order.index(name) for name in shown]) + (0.17 if temperature else -0.17)
+        rows = part.loc[shown]
+        figures.dots(ax, at, rows["value"], rows["low"], rows["high"], look, label=label)
+        by_seed = gains[gains["temperature"] == temperature].set_index("policy")[TRUTH]
+        for place, name in zip(at, shown, strict=True):
+            values = by_seed.loc[[name]]
+            ax.plot(values, np.full(len(values), place), "|", color=look.color, ms=5, alpha=0.5)
+    for start in range(1, len(order)):
+        if order[start] in METHODS:
+            ax.axhline(start - 0.5, color=style.PALE_GREY, lw=0.8)
+    ax.axvline(0, color="black", lw=0.8)
+    ax.set(yticks=range(len(order)), yticklabels=names, ylim=(len(order) - 0.5, -0.5))
+    ax.set_xlabel(
+        f"true goodness added (the scale is 0 to 7.6), {result['prompts']} held-out prompts\n"
+        f"generated data (small world); ticks: {len(result['seeds'])} seeds, marks: their mean with "
+        "its 95 % interval",
+        fontsize=8,
+    )
+    for label, name in zip(ax.get_yticklabels(), order, strict=True):
+        label.set(ha="left", color=style.GREY if name in CONTROLS else "black")
+    ax.tick_params(axis="y", pad=190, length=0)
+    ax.grid(axis="y", visible=False)
+    fig.legend(fontsize=8, loc="outside lower center", ncols=2, frameon=False)
+    works = [method for method in METHODS if result["verdicts"].get(method) == "works"]
+    title = "No method is shown to raise the truth more than its controls do"
+    if works:
+        titles = " and ".join(NAMES[method].partition(" less ")[0] for method in works)
+        title = f"Shown to raise the truth, greedy, by more than their controls do: {titles}"
+    fig.suptitle(title, fontsize=10)
+    return fig
 
 
 if __name__ == "__main__":

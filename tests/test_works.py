@@ -6,12 +6,15 @@ import json
 import sys
 from collections import Counter
 
+import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
+from PIL import Image
 
 from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
 from hs2lib.data.load import load
-from hs2lib.paths import root
+from hs2lib.paths import root, sha256
 
 sys.path.insert(0, str(root() / "benchmarks"))
 works = importlib.import_module("works")
@@ -237,3 +240,45 @@ def test_a_control_that_a_seed_lacks_is_missing_and_does_not_count():
     rows.append(key | {"seed": 0, "less": "ppo, blind", "measure": works.TRUTH, "value": -1.0})
     assert works.missing_controls("ppo", works.over_seeds(rows)) == []
     assert works.verdict("ppo", works.over_seeds(rows)) == "not shown"
+
+
+def test_the_figure_is_drawn_of_the_result_that_is_committed():
+    """README shows it: a figure of an older result would tell other numbers than the table below it."""
+    with Image.open(works.RESULT.with_suffix(".png")) as picture:
+        drawn_of = picture.text["Source"]
+    assert drawn_of == sha256(works.RESULT.with_suffix(".csv")), (
+        "python benchmarks/works.py --draw draws it anew"
+    )
+
+
+def test_the_figure_says_what_works_and_which_control_did_not_train():
+    """Each mark by hand: DPO's mean greedy and sampled, and the seeds behind it."""
+    result = json.loads(works.RESULT.read_text())
+    seeds = pd.read_csv(works.RESULT.with_suffix(".csv"))
+    fig = works.gains_figure(result, seeds)
+    ax = fig.axes[0]
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert names[2] == "DPO less SFT"
+    assert names[3] == "   control: at random (stays there, 4 of 5)"
+    assert fig.get_suptitle().endswith("more than their controls do: DPO and PPO")
+    of_dpo = seeds[(seeds.policy == "dpo") & (seeds.what == "held out") & (seeds.less == "start")]
+    marks, ticks = {}, {}
+    for line in ax.lines:
+        x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+        if line.get_marker() in ("D", "o"):
+            marks |= {round(float(place), 2): value for value, place in zip(x, y, strict=True)}
+        elif line.get_marker() == "|" and len(x) == len(result["seeds"]):
+            ticks[round(float(y[0]), 2)] = sorted(x)
+    for place, temperature in ((1.83, 0.0), (2.17, 0.7)):
+        gains = of_dpo[of_dpo.temperature == temperature].truth
+        assert marks[place] == pytest.approx(gains.mean(), abs=1e-3)
+        assert ticks[place] == pytest.approx(sorted(gains))
+    result["verdicts"] = dict.fromkeys(result["verdicts"], "not shown")
+    assert works.gains_figure(result, seeds).get_suptitle().startswith("No method is shown")
+    plt.close("all")
+
+
+def test_without_a_result_there_is_nothing_to_draw(monkeypatch, tmp_path):
+    monkeypatch.setattr(works, "RESULT", tmp_path / "works.json")
+    with pytest.raises(SystemExit, match="without --draw writes it"):
+        works.draw()
