@@ -30,6 +30,7 @@ from traitlets import Any, List, Set
 from hs2lib import paths
 from hs2lib.launch import compare, publish
 from hs2lib.paths import public, published_reports, read_json, read_yaml, reports, root, write
+from hs2lib.report import published as over_seeds
 from hs2lib.report import templates
 from hs2lib.report.report import DASH, CompletedRun, completed, read_table
 from hs2lib.report.templates import page, render
@@ -326,6 +327,7 @@ def build() -> Path:
             compared.append(tier)
             put(name, page(name, "compare", f"Your runs beside the published ones, tier {tier}", **tables))
     whole = {"published": published, "own": own, "compared": compared, "story": story(every)}
+    whole["five_seeds"] = five_seeds()
     put("index.html", page("index.html", "index", "HelpSteer2, reproduced", **whole))
     put("benchmarks.html", page("benchmarks.html", "benchmarks", "Benchmarks", benchmarks=benchmarks(reports())))
     log = reports() / "LOG.md"
@@ -335,6 +337,15 @@ def build() -> Path:
         if path.is_file() and path not in names:
             path.unlink()
     return folder / "index.html"
+
+
+def five_seeds() -> str:
+    """The published figure of what each method adds over five seeds, as base64; "" where it is not.
+
+    `benchmarks/works.py` draws it.
+    """
+    file = (root() / over_seeds.WORKS).with_suffix(".png")
+    return base64.b64encode(file.read_bytes()).decode() if file.is_file() else ""
 
 
 def missing_pages(rows: list[dict]) -> Iterator[tuple[str, str]]:

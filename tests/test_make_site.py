@@ -383,6 +383,17 @@ def test_the_landing_page_tells_the_story_with_figures_of_demo_before_those_of_o
     assert set(scenes) == set(graph.notebooks())
 
 
+def test_the_landing_page_begins_with_five_seeds(suite):
+    """Every other figure is of one run: a reader who stops here has seen what holds over seeds."""
+    assert site.five_seeds() == ""
+    assert "five seeds, by" not in site.build().read_text()
+    write(root() / "reports/benchmarks/works.png", PNG)
+    picture = base64.b64encode(PNG).decode()
+    text = site.build().read_text()
+    assert 0 < text.index(picture) < text.index('id="published"')
+    assert "five seeds, by <code>benchmarks/works.py</code>" in text
+
+
 def figures_made(name):
     """The names of the figures that a notebook makes."""
     names = set()
