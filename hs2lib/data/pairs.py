@@ -1,10 +1,12 @@
 """Pairs of a better and a worse response: RewardBench, prior sets, generated, own.
 
 Every set becomes groups of two responses, the chosen one first (preference -1), with ids
-`subset/number`. Whether a set is the whole of RewardBench is counted from what was read, never
-assumed: see `hs2lib.evaluate.rewardbench`.
+`subset/number`. Of pairs of one's own the preference is minus their strength. Whether a set is the
+whole of RewardBench is counted from what was read, never assumed: see
+`hs2lib.evaluate.rewardbench`.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -17,7 +19,7 @@ from hs2lib.corpus import generate
 from hs2lib.data.compared import chosen_first
 from hs2lib.data.load import BENCHMARKS, data_folder, find, locate, own_file
 from hs2lib.data.readers import Name
-from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, faults_of
+from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, faults_of, shown
 from hs2lib.data.shapes import PromptRow, difficulty, prompt_rows
 from hs2lib.group import Group
 from hs2lib.names import SOURCES, one_of
@@ -93,18 +95,20 @@ def _comparisons(row: PromptRow) -> list[tuple[str, str, int, int]]:
 
 
 def pairs_of(
-    file: Path, faults: Faults, subset: str = "", source: str = ""
+    file: Path, faults: Faults, subset: str = "", source: str = "", margins: bool = False
 ) -> Iterator[tuple[Group, PairRow]]:
     """All pairs of a file, each with its row.
 
-    The id of a pair is a subset and a number. A row whose two answers are equally good has no pair;
-    it goes to `faults.partners`.
+    The id of a pair is a subset and a number. Its preference is minus the strength of the row: -2
+    where the better answer is better by 2. A row whose two answers are equally good has no pair; it
+    goes to `faults.partners`.
 
     Args:
         file: of pairs.
         faults: takes the faulty rows.
         subset: of all pairs; by default that of the row, or else the name of the file.
         source: what captions say of the pairs, by default the name of the file.
+        margins: whether a column of `MARGINS` says how much better the chosen response is.
     """
     ids: set[str] = set()
     for row in prompt_rows(file, faults, several_only=True):
@@ -114,9 +118,22 @@ def pairs_of(
             for fault in faults_of(error):
                 faults.add(row.line, fault)
             continue
-        if row.tie:
+        strength = abs(row.group.preference or 1.0)
+        verdict = row.layout.verdict
+        if margins and row.layout.kind == "better first":
+            verdict = next((name for name in rest.columns if name.lower() in MARGINS), None)
+            try:
+                strength = 1.0 if verdict is None else _margin(verdict, rest.columns[verdict])
+            except Fault as fault:
+                faults.add(row.line, fault)
+                continue
+            if verdict is not None:
+                rest.columns.pop(verdict)
+                rest.notes.remove(f"{verdict} carried along")
+                rest.notes.append(f"{verdict} says how much better the chosen response is")
+        if row.tie or not strength:
             what = "a tie: neither answer is better"
-            aside = DataError(file, row.line, row.layout.verdict, what, "nothing is wrong with it")
+            aside = DataError(file, row.line, verdict, what, "nothing is wrong with it")
             faults.partners.append(aside)
             continue
         comparisons = _comparisons(row)
@@ -131,7 +148,8 @@ def pairs_of(
             pair_id = f"{name}{style}/{number}{mark}"
             prompt = row.group.prompt
             origin = source or file.name
-            pairs.append(chosen_first(pair_id, prompt, texts[better], texts[worse], origin))
+            pair = chosen_first(pair_id, prompt, texts[better], texts[worse], origin)
+            pairs.append(replace(pair, preference=-strength))
             if style and _STYLES not in rest.notes:
                 rest.notes.append(_STYLES)
         repeated = next((pair.id for pair in pairs if pair.id in ids), None)
@@ -142,6 +160,28 @@ def pairs_of(
         ids.update(pair.id for pair in pairs)
         for pair in pairs:
             yield pair, rest
+
+
+# What a training reads beside chosen and rejected; TRL's reward trainer has the first name.
+MARGINS = ("margin", "strength", "preference_strength")
+
+
+def _margin(column: str, value: object) -> float:
+    """How much better the chosen response of a row is: a number from 0, which is a tie.
+
+    Raises Fault for anything else.
+    """
+    try:
+        number = float(value)  # a cell of a CSV is text
+    except (TypeError, ValueError):
+        number = math.nan
+    if math.isfinite(number) and number >= 0:
+        return number
+    raise Fault(
+        column,
+        f"expected how much better the chosen response is, got {shown(value)}",
+        "write a number above 0, or 0 for a tie",
+    )
 
 
 _STYLES = "three answers by three are read as RM-Bench's styles"
@@ -218,6 +258,7 @@ def load_pairs(
     n_per_section: int = 50,
     seed: int = 0,
     strict: bool = True,
+    margins: bool = False,
 ) -> Benchmark:
     """The pairs of one source, validated row by row.
 
@@ -238,6 +279,8 @@ def load_pairs(
         n_per_section: the number of generated pairs of each section.
         seed: of the generated pairs.
         strict: of own pairs: False sets faulty rows aside.
+        margins: of own pairs: whether a column of `MARGINS` is the strength of a pair. Else it is
+            carried along.
 
     Raises:
         DataError: rows are faulty, or data absent; it names file, line, field and fix.
@@ -245,7 +288,7 @@ def load_pairs(
     """
     one_of("source", source, SOURCES)
     if path is not None:
-        return _own_pairs(path, folder, strict)
+        return _own_pairs(path, folder, strict, margins)
     if source == "embedded":
         pairs = generate.benchmark(n_per_section, seed)
         origin = f"small world (generated), seed {seed}, {n_per_section} pairs a section"
@@ -267,12 +310,14 @@ def load_pairs(
     return Benchmark(tuple(pairs), "rewardbench", origin, read=read)
 
 
-def _own_pairs(path: str | Path, folder: str | Path | None, strict: bool) -> Benchmark:
-    """The pairs of a file of the user's; `path`, `folder` and `strict` as in `load_pairs`."""
+def _own_pairs(
+    path: str | Path, folder: str | Path | None, strict: bool, margins: bool
+) -> Benchmark:
+    """The pairs of a file of the user's; the arguments are as in `load_pairs`."""
     file, absent = own_file(path, folder)
     read = digests_by_place(file, *absent)
     with Faults(file, strict) as faults:
-        pairs_and_rows = list(pairs_of(file, faults))
+        pairs_and_rows = list(pairs_of(file, faults, margins=margins))
     notes: dict[str, None] = {}  # in the order in which they first occur
     for _, row in pairs_and_rows:
         notes |= dict.fromkeys(row.notes)

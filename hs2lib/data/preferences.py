@@ -11,7 +11,11 @@ from hs2lib.data.pairs import load_pairs
 
 
 def load(path: str | Path, folder: str | Path | None = None, *, strict: bool = True) -> Loaded:
-    """The pairs of a file as groups of two responses, the better one first, preference -1.
+    """The pairs of a file as groups of two responses, the better one first.
+
+    The preference is minus the strength: -1 where the file has none. It stands in a column
+    that says which response is better and by how much, or beside chosen and rejected in a column of
+    `hs2lib.data.pairs.MARGINS`.
 
     Paper: silent (section 3 compares with HH-RLHF, whose rows are such pairs).
 
@@ -26,7 +30,7 @@ def load(path: str | Path, folder: str | Path | None = None, *, strict: bool = T
     """
     if not path:
         raise ValueError("your own preferences need path=, the JSONL, CSV or Parquet file to read")
-    pairs = load_pairs("folder", folder=folder, path=path, strict=strict)
+    pairs = load_pairs("folder", folder=folder, path=path, strict=strict, margins=True)
     file, _ = own_file(path, folder)
     return Loaded(
         list(pairs.pairs),

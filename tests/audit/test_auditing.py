@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from classifiers import classifier
+from classifiers import Plain, classifier
+from transformers import AutoTokenizer
 
 from hs2lib.audit import audit, auditing, edits, labelled, labelling_form, shown
 from hs2lib.audit.__main__ import main
@@ -236,6 +237,23 @@ def test_the_command_writes_a_page_and_goes_on_where_it_stopped(
     monkeypatch.setattr(RewardModel, "score_tokens", never)
     assert main(command) == 0
     assert first == {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+
+
+def test_judge_and_policy_may_have_other_templates(policy, groups, tmp_path):
+    """Each reads texts in its own: scores are those of plain transformers in the judge's template."""
+    judge = classifier(tmp_path / "judge")
+    tokenizer = AutoTokenizer.from_pretrained(judge)
+    tokenizer.chat_template = (
+        "{% for message in messages %}### {{ message.role }}: {{ message.content }}\n{% endfor %}"
+    )
+    assert tokenizer.chat_template != policy.tokenizer.chat_template
+    tokenizer.save_pretrained(judge)
+    audited = audit(str(judge), policy, groups[:3], **OPTIONS | {"max_new_tokens": 16})
+    plain = Plain(judge)
+    for group, scores in zip(audited.answered, audited.scores, strict=True):
+        asked = [{"role": turn.role, "content": turn.text} for turn in group.prompt]
+        theirs = [plain(asked, response.text) for response in group.responses]
+        assert scores == pytest.approx(theirs, abs=1e-4)
 
 
 def test_few_prompts_carry_no_number(tmp_path, folder, capsys):

@@ -11,8 +11,9 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from hs2lib.data import held_out
+from hs2lib.data import held_out, preferences
 from hs2lib.data.load import load
+from hs2lib.data.pairs import load_pairs
 from hs2lib.data.rows import DataError
 from hs2lib.evaluate import own_rows, reward_metrics, rewardbench
 from hs2lib.evaluate.reward_metrics import Evaluated
@@ -185,6 +186,50 @@ def test_preferences(folder):
     assert more.label == "pairs ordered rightly" and "From 6 to 12 rated prompts" in more.sentence
     left = held_out.pairs(all_of.setup.folder / held_out.FILE, {})
     assert len(left.pairs) == len(all_of.data.groups["test"]) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["bradley-terry-margin", "bradley-terry-scaled"])
+def test_preferences_with_strength(folder, objective):
+    """How much better is read, a strength of 0 is set aside and counted, and others load the model.
+
+    Strengths were lost: only their sign was read, so that a margin was the same for all.
+    """
+    pairs = {}
+    for prompt, response, level in answers():
+        pairs.setdefault(prompt, []).append((level, response))
+    rows = []
+    for number, (prompt, both) in enumerate(pairs.items()):
+        (low, worse), (high, better) = sorted(both)
+        strength = 0 if number == 0 else min(3, high - low)
+        rows.append((prompt, better, worse, -strength))  # below 0 the first is better
+    header = ["prompt", "response1", "response2", "preference_strength"]
+    setup = setup_of(written(folder / "pairs.csv", header, rows), "pairs", objective=objective)
+    data = reward_training.load_parts(setup)
+    read = sorted(group.preference for group in data.loaded.groups)
+    assert read == sorted(row[-1] for row in rows if row[-1]) and len(set(read)) > 2
+    assert ["a tie" in str(row) for row in data.loaded.set_aside] == [True]
+    all_of = exported(setup)
+    assert all_of.model.attributes == ("reward",)
+    assert_plain_transformers_agrees(all_of, widest=1)
+
+
+def test_a_margin_beside_chosen_and_rejected_is_a_strength_to_a_training_alone(folder):
+    """TRL's name; 06 orders pairs and carries the column along, as it was."""
+    rows = [("a", "b", "c", 2.5), ("d", "e", "f", 0), ("g", "h", "i", 1)]
+    path = written(folder / "pairs.csv", ["prompt", "chosen", "rejected", "Margin"], rows)
+    loaded = preferences.load(path)
+    assert [group.preference for group in loaded.groups] == [-2.5, -1]
+    assert ["a tie" in str(row) for row in loaded.set_aside] == [True]
+    carried = load_pairs("folder", path=path)
+    assert [pair.preference for pair in carried.pairs] == [-1, -1, -1]
+    assert [row["Margin"] for row in carried.columns.values()] == ["2.5", "0", "1"]
+    written(folder / "bad.csv", ["prompt", "chosen", "rejected", "strength"], [("a", "b", "c", -2)])
+    with pytest.raises(DataError, match="field 'strength': expected how much better") as info:
+        preferences.load(folder / "bad.csv")
+    assert "line 2" in str(info.value) and "write a number above 0, or 0 for a tie" in str(
+        info.value
+    )
 
 
 @pytest.mark.slow
