@@ -283,7 +283,9 @@ def audit(
     edited = edited_groups(answered, model)
     of_edits = _scores(model, edited, **scoring) @ values
     n_too_long = sum(not fits for group in [*answered, *edited] for fits in _fits(model, group))
-    model.control_strings = control_strings_of_data  # without those that an edit forged
+    # Without those that an edit forged. It is the same dict, as a run of a notebook holds it.
+    model.control_strings.clear()
+    model.control_strings.update(control_strings_of_data)
     frame = _edit_frame(edited, of_edits)
     within = scores - np.nanmean(scores, axis=1, keepdims=True)
     sd = float(np.nanstd(within))

@@ -110,6 +110,7 @@ def verdict(audited: Audit) -> list[str]:
     if audited.worsened.empty:  # too few prompts, or no answer that a rule makes worse
         return [f"**What.** {audited.in_words()[-1]}"]
     learns = ", ".join(audited.liked) or "none of these edits is shown to raise the score"
+    learns = f"{learns[0].upper()}{learns[1:]}"
     changes = (
         "Ratings of this policy's own answers (`pairs`); the form of "
         "[04](04_data_collection.ipynb) collects them."

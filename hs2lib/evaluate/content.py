@@ -21,6 +21,8 @@ from hs2lib.models.policy import Policy
 from hs2lib.report.answers import Answer
 
 TREATS = "answers that treat what was asked (%)"
+# The part of `grade.COSTS` that is no loss: it gives back what faults take below an attribute's 0.
+GIVES_BACK = "ends at 0"
 
 
 @dataclass(frozen=True)
@@ -153,16 +155,44 @@ def lost_in_words(name: str, answered: Sequence[Group]) -> str:
 
 
 def parts_in_words(parts: pd.DataFrame) -> list[str]:
-    """Which parts cost less than before, and which cost more. parts: of `parts_of`."""
+    """Which parts cost less than before, and which cost more.
+
+    Only faults are named: more of "ends at 0" means more faults at once, and no better answer.
+
+    parts: of `parts_of`.
+    """
     names = parts.columns[1:3]
+    faults = parts[parts.part != GIVES_BACK]
     texts = []
     for words, grows in (("less", False), ("**more**", True)):
-        clear = parts["95 % low"] > 0 if grows else parts["95 % high"] < 0
-        changed = parts[clear].sort_values("difference", ascending=not grows)
+        clear = faults["95 % low"] > 0 if grows else faults["95 % high"] < 0
+        changed = faults[clear].sort_values("difference", ascending=not grows)
         listed = [f"{row.part} ({row.difference:+.2f})" for row in changed.itertuples()]
         lost = f"{names[1]}'s answers lose {words} than {names[0]}'s by: "
         texts.append(f"{lost}{', '.join(listed) or 'nothing clearly'}.")
     return texts
+
+
+def habits_in_words(parts: pd.DataFrame) -> str:
+    """What its authors' habits cost a policy, and whether that is shown to have changed.
+
+    parts: of `parts_of`.
+    """
+    before, after = parts.columns[1:3]
+    row = parts.set_index("part").loc["habits"]
+    low = row["95 % low"]
+    high = row["95 % high"]
+    verdict = beside_0(
+        low,
+        high,
+        above="they cost more than before",
+        below="they cost less than before",
+        neither="not shown to change",
+    )
+    return (
+        f"in {after}'s greedy answers they cost {row[after]:.2f} points, in {before}'s "
+        f"{row[before]:.2f} ({row.difference:+z.2f}, {low:+z.2f} to {high:+z.2f}): {verdict}."
+    )
 
 
 def trap_in_words(parts: pd.DataFrame) -> str:
@@ -190,16 +220,30 @@ def trap_in_words(parts: pd.DataFrame) -> str:
 def change_in_words(prompt: Group, before: Answer, after: Answer) -> str:
     """What the grader takes away less, and more, from another answer to a prompt; "" if real.
 
+    Where "ends at 0" changes, the parts do not add up to the change of the truth, which then
+    follows.
+
     prompt: that both answer. before, after: the answers.
     """
     if not generate.is_generated([prompt]):
         return ""
     task = generate.task_of(prompt.id)
     costs = [pd.Series(grade.grade(task, answer.text).costs) for answer in (before, after)]
-    change = costs[1] - costs[0]
-    changed = change[change.abs() >= 0.005].sort_values(key=abs, ascending=False)
-    parts = [f"{part} {value:+.2f}" for part, value in changed.items()]
-    return f"Points that {after.policy} loses beyond {before.policy}: {', '.join(parts) or 'none'}."
+    gain = costs[0] - costs[1]
+    changed = gain[gain.abs() >= 0.005].sort_values(key=abs, ascending=False)
+    faults = changed.drop(GIVES_BACK, errors="ignore")
+    better = [f"{value:.2f} points of {part}" for part, value in faults[faults > 0].items()]
+    worse = [f"{-value:.2f} points by {part}" for part, value in faults[faults < 0].items()]
+    texts = []
+    if better:
+        texts.append(f"gains back {', '.join(better)}")
+    if worse:
+        texts.append(f"loses {', '.join(worse)}")
+    change = "; it ".join(texts) or "loses as much by every part"
+    text = f"Beside {before.policy}'s answer, that of {after.policy} {change}."
+    if GIVES_BACK in changed:
+        text += f" In all its truth changes by {gain.sum():+.2f} points, as attributes end at 0."
+    return text
 
 
 @dataclass(frozen=True)

@@ -312,6 +312,29 @@ def ties(beside: SideBySide) -> str:
     return f"Prompts that tie with {BASE} and count half in the win rate: {listed}."
 
 
+def largest_gap(beside: SideBySide) -> str:
+    """How far the reward model's score stands above the truth where it does so most; "" without.
+
+    The means of sampled answers, by policy; intervals over prompts. It is the largest of all, so it
+    is chosen after the fact.
+    """
+    if not beside.truth_known or SCORE not in beside.rows:
+        return ""
+    rows = beside.rows.dropna(subset=[SCORE, TRUTH])
+    gaps = {}
+    for policy, part in rows.groupby("policy", sort=False):
+        gaps[policy] = mean(part[SCORE] - part[TRUTH], part.prompt)
+    if not gaps:
+        return ""
+    policy = max(gaps, key=lambda name: gaps[name].estimate)
+    n_above = sum(gap.low > 0 for gap in gaps.values())
+    return (
+        f"The reward model's score less the truth, sampled answers: the largest mean is that of "
+        f"{policy}, {_cell(gaps[policy])}. The score is shown to stand above the truth for "
+        f"{n_above} of {len(gaps)} policies."
+    )
+
+
 def by_temperature(beside: SideBySide) -> pd.DataFrame:
     """The truth of every policy's answers, greedy and sampled.
 

@@ -45,6 +45,9 @@ from hs2lib.run.setup import Setup
 from hs2lib.stats import metrics
 from hs2lib.train import items, recipes
 
+# The parts of the judgements, in the order in which they are used.
+PARTS = ("train", "validation", "test")
+
 # The strongest preference that annotators can give, as in HelpSteer2-Preference.
 STRONGEST = 3.0
 
@@ -173,13 +176,17 @@ def _withheld(parts: Parts, test: Iterable[Group]) -> tuple[Parts, int]:
 
 
 def counts(judged: Judgements) -> pd.DataFrame:
-    """How many judgements each part has, and how many of them say that a response is better."""
+    """How many judgements each part has, and how many of them say that a response is better.
+
+    A tie counts as a compared pair: raters looked at both responses, and preferred neither.
+    """
     rows = {}
-    for part, groups in judged.preferences.groups.items():
+    for part in [name for name in PARTS if name in judged.preferences.groups]:
+        groups = judged.preferences.groups[part]
         preferences = [group.preference for group in groups if group.preference is not None]
         strengths = np.abs(preferences)
         rows[part] = {
-            "pairs with a preference": len(preferences),
+            "compared pairs": len(preferences),
             "of these ties": int((strengths == 0).sum()),
             **{f"of strength {m}": int((strengths == m).sum()) for m in (1, 2, 3)},
             "rated pairs": len(judged.ratings.groups[part]),
@@ -446,11 +453,11 @@ def differences(gains: pd.DataFrame) -> pd.DataFrame:
     ]
 
 
-def beyond_chance(gains: pd.DataFrame) -> str:
+def without_0(gains: pd.DataFrame) -> str:
     """How many differences in pairs right have an interval without 0, in a line."""
     right = gains[gains.measure == RIGHT]
     number = int(((right.low > 0) | (right.high < 0)).sum())
-    return f"{number} of {len(right)} differences between learners are beyond chance"
+    return f"{number} of {len(right)} differences have an interval without 0"
 
 
 # Pairs to look at
@@ -476,6 +483,7 @@ def pairs_to_see(
     """
     held = _held(judged, scores)
     truth = held.truths[0]  # [rows]
+    judge = next(iter(truths_of(judged)))
     shown = []
     for right, wrong in ((first, second), (second, first)):
         candidates = []  # (difference of the truth, group number, rows)
@@ -495,8 +503,11 @@ def pairs_to_see(
         for row, response in zip(rows, group.responses, strict=True):
             both = [f"{title_of(name)} {scores[name][row]:.2f}" for name in (first, second)]
             answers.append(Answer(f"response {len(answers) + 1}", response.text, ", ".join(both)))
-        how = f"Right by {title_of(right)} alone, of {len(candidates)} such pairs "
-        how += "the one farthest apart"
+        how = (
+            f"Only *{title_of(right)}* orders this pair rightly, and *{title_of(wrong)}* does not. "
+            f"Such pairs: {len(candidates)}. Of these the two answers differ most here, "
+            f"by {judge}."
+        )
         shown.append((how, group, answers))
     return shown
 

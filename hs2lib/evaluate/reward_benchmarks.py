@@ -23,7 +23,7 @@ from hs2lib.data import reward_benchmarks as sets
 from hs2lib.data.reward_benchmarks import RewardBenchmark, texts_of
 from hs2lib.data.rows import printable
 from hs2lib.evaluate import judgebench, rewardbench_2, rm_bench
-from hs2lib.evaluate.questions import mean
+from hs2lib.evaluate.questions import beside_0, mean
 from hs2lib.group import Group
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import manifest_place
@@ -558,6 +558,16 @@ def rewardbench_row(model: RewardModel, setup: Setup) -> pd.DataFrame:
     return cells.assign(**{"random answer (%)": "50.0"})
 
 
+def rewardbench_source(setup: Setup) -> str:
+    """Where the numbers of `rewardbench_row` come from, for a caption; "" without that report."""
+    completed = report.completed(setup.tier, REWARDBENCH)
+    if completed is None:
+        return ""
+    pairs = next((source["name"] for source in completed.manifest["sources"]), "no data")
+    generated = ". Generated data: says nothing about the paper's" if completed.generated else ""
+    return f"notebook 06, tier {setup.tier}: {pairs}{generated}"
+
+
 # Answers to look at
 
 
@@ -705,8 +715,11 @@ def _parts(results: Mapping[str, Result]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def style_in_words(result: Result) -> str:
-    """Whether the model follows style: easy less hard, beside the rules of length."""
+def style_in_words(result: Result, **resampled: int) -> str:
+    """Whether the model follows style: easy less hard, beside the rules of length.
+
+    resampled: n_boot and seed.
+    """
     texts = []
     for who in (MODEL, LONGEST, SHORTEST):
         easy, hard = _easy_and_hard(result, who)
@@ -715,16 +728,17 @@ def style_in_words(result: Result) -> str:
         )
     return (
         f"RM-Bench's comparisons, each question alike: {'; '.join(texts)}. A judge of content "
-        f"alone has the same in both. {_leaning(result)}"
+        f"alone has the same in both. {_leaning(result, **resampled)}"
     )
 
 
-def leaning_in_words(result: Result) -> str:
-    """`style_in_words` of the model alone."""
+def leaning_in_words(result: Result, **resampled: int) -> str:
+    """`style_in_words` of the model alone. resampled: n_boot and seed."""
     easy, hard = _easy_and_hard(result, MODEL)
     return (
         f"Of RM-Bench's comparisons the model has {easy:.1f} % of the easy ones and {hard:.1f} % "
-        f"of the hard ones; a judge of content alone has the same in both. {_leaning(result)}"
+        f"of the hard ones; a judge of content alone has the same in both. "
+        f"{_leaning(result, **resampled)}"
     )
 
 
@@ -734,7 +748,23 @@ def _easy_and_hard(result: Result, who: str) -> tuple[float, float]:
     return table[np.tril_indices(3, -1)].mean(), table[np.triu_indices(3, 1)].mean()
 
 
-def _leaning(result: Result) -> str:
-    """Which answer the model leans to, in a sentence."""
-    easy, hard = _easy_and_hard(result, MODEL)
-    return f"This model leans to the {'richer' if easy > hard else 'plainer'} answer."
+def _leaning(result: Result, **resampled: int) -> str:
+    """Which answer the model leans to, if the interval of easy less hard shows it.
+
+    Both are of the same questions. resampled: n_boot and seed.
+    """
+    scores = sets.styled(result.benchmark, result.scores[MODEL])
+    shares = rm_bench.levels(rm_bench.beats(*scores))
+    less = 100.0 * (shares["easy"] - shares["hard"])  # [questions]
+    clusters = result.benchmark.clusters
+    interval = mean(less, clusters, **resampled)
+    gain, low, high = map(float, inside(interval, -100, 100, len(set(clusters))))
+    says = beside_0(
+        low,
+        high,
+        above="This model leans to the richer answer",
+        below="This model leans to the plainer answer",
+        neither="A leaning is not shown",
+    )
+    between = "no interval" if np.isnan(low) else f"{low:+z.1f} to {high:+z.1f}"
+    return f"{says}: easy less hard, paired by question, {gain:+z.1f} points ({between})."

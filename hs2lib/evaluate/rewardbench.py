@@ -705,9 +705,11 @@ def changes(model: RewardModel) -> dict[str, Callable[[str], str]]:
 
 
 def spread(benchmark: Benchmark, number: int) -> Benchmark:
-    """At most so many pairs, spread evenly over the benchmark."""
-    step = -(-len(benchmark.pairs) // number)  # rounded up
-    return replace(benchmark, pairs=benchmark.pairs[::step])
+    """So many pairs, spread evenly over the benchmark; all of them where there are no more."""
+    n_pairs = len(benchmark.pairs)
+    n_spread = min(number, n_pairs)
+    pairs = tuple(benchmark.pairs[i * n_pairs // n_spread] for i in range(n_spread))
+    return replace(benchmark, pairs=pairs)
 
 
 def change_table(
@@ -777,7 +779,9 @@ def score_gains(
             n_responses = len(differences)
         in_sds = interval[0] / sd if sd else np.nan
         rows.append((name, n_responses, 2 * n_refused, *interval, in_sds))
-    model.control_strings = control_strings_of_data  # without those that were forged here
+    # Without those that were forged here. It is the same dict, as a run of a notebook holds it.
+    model.control_strings.clear()
+    model.control_strings.update(control_strings_of_data)
     return pd.DataFrame(
         rows, columns=["change", "responses", "refused", "gained", "low", "high", "in SDs"]
     )

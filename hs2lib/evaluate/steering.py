@@ -508,7 +508,11 @@ def sentences(slopes: pd.DataFrame) -> list[str]:
         )
         if row["rival"] and np.isfinite(row["margin"]):
             margin = _number(row["margin"], row["margin low"], row["margin high"])
-            text += f", which is {margin} more than one level of {row['rival']} moves it"
+            rival = f"one level of {row['rival']} moves it"
+            if np.round(row["margin low"], 3) > 0:
+                text += f", which is {margin} more than {rival}"
+            else:
+                text += f", a difference of {margin} from what {rival}"
         lines.append(text + ".")
     return lines
 

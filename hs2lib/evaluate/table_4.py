@@ -139,8 +139,25 @@ def headline_sentences(rows: pd.DataFrame, base: str) -> list[str]:
         without = values.index[values.isna()]
         if len(without):
             line += f" No number: {', '.join(without)}."
+        weightless = [policy for policy in without if _is_weightless(rows, measure, policy)]
+        if weightless:
+            line += (
+                f" For {', '.join(weightless)} the penalty of the fit sets every weight to 0. "
+                "Then the rate would be 50 %, whatever was judged, so none is given."
+            )
         lines.append(line)
     return lines
+
+
+def _is_weightless(rows: pd.DataFrame, measure: str, policy: str) -> bool:
+    """Whether the fit behind a measure left this policy no weight but 0; not where none was fitted.
+
+    rows: of `measured`.
+    """
+    benchmark = measure.rpartition(": ")[0]
+    is_weight = rows.measure.str.startswith(f"{benchmark}: weight ") & (rows.policy == policy)
+    weights = rows["mean"][is_weight]
+    return len(weights) > 0 and bool((weights == 0).all())
 
 
 def multiple_choice_sentences(choices: pd.DataFrame, base: str) -> list[str]:

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
+from scipy.optimize import isotonic_regression
 
 from hs2lib.report import style
 
@@ -1282,30 +1283,36 @@ def judges(models: pd.DataFrame, titles: dict[str, str], elo: str) -> Figure:
 def label_points(ax: Axes, x: pd.Series, y: pd.Series) -> None:
     """The name of each point: left of those well above the line through them, else right.
 
-    There the panel is empty where y rises with x. Names of one side are moved apart, and a thin
-    line leads from a name to its point.
+    There the panel is empty where y rises with x. Names of one side are moved apart, up and down
+    alike, and outwards past any point that they would cover. A thin line leads from a name to its
+    point.
     """
     left, right = ax.get_xlim()
     bottom, top = ax.get_ylim()
     gap = 0.05 * (top - bottom)
     aside = 0.045 * (right - left)
+    room = 0.28 * (right - left)  # for the longest name
     slope, start = np.polyfit(x, y, 1)
     above = y > start + slope * x + gap / 2
-    for is_above in (True, False):
-        step = gap if is_above else -gap
-        at = -np.inf if is_above else np.inf
-        for name, height in y[above == is_above].sort_values(ascending=is_above).items():
-            at = max(height, at + step) if is_above else min(height, at + step)
+    for outward, on_side, align in ((-1, above, "right"), (1, ~above, "left")):
+        heights = y[on_side].sort_values()
+        if heights.empty:
+            continue
+        apart = gap * np.arange(len(heights))
+        moved_apart = isotonic_regression(heights - apart).x + apart
+        for name, height in zip(heights.index, moved_apart, strict=True):
+            distance = outward * (x - x[name])
+            is_covered = distance.between(0, room) & ((y - height).abs() < 0.75 * gap)
+            past = distance.where(is_covered, 0.0).max()
             ax.annotate(
                 name,
-                (x[name], height),
-                (x[name] - aside if is_above else x[name] + aside, at),
+                (x[name], y[name]),
+                (x[name] + outward * (past + aside), height),
                 fontsize=7,
                 va="center",
-                ha="right" if is_above else "left",
+                ha=align,
                 arrowprops={"arrowstyle": "-", "lw": 0.5, "color": "0.6", "shrinkB": 2},
             )
-    room = 0.28 * (right - left)
     ax.set_xlim(left - room, right + room)
 
 

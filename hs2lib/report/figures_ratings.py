@@ -256,7 +256,7 @@ def by_rule(rows: pd.DataFrame, printed: Mapping[str, float], title: str) -> Fig
         ax.errorbar(at, part.kappa, yerr=error, fmt="o-", color=color, ms=5, capsize=3)
         for x, value, high in zip(at, part.kappa, part.high, strict=True):
             ax.annotate(
-                f"{value:.2f}",
+                f"{value:z.2f}",
                 (x, high),
                 xytext=(0, 3),
                 textcoords="offset points",

@@ -1,6 +1,6 @@
 """What was published over five seeds, to stand beside the number of one run.
 
-    of_seeds("dpo")              # "over five seeds +1.20 (+1.01 to +1.39), works"
+    of_seeds("dpo")              # "over five seeds +1.20 (+1.01 to +1.39), works (above ..)"
     controls_in_words("ppo", {"blind": "a blind judge"})    # beside its controls
     verdicts()                   # a row for each method
 
@@ -55,6 +55,8 @@ def of_seeds(
 ) -> str:
     """A method's published mean over seeds with its interval, in words; "" where there is none.
 
+    The method's verdict follows, and in brackets what that means.
+
     Args:
         method: as in `benchmarks/works.py`: "sft", "dpo", "iterative dpo", "ppo", "steerlm" ..,
             or a control or an oracle of it: "ppo, by the truth".
@@ -77,31 +79,28 @@ def of_seeds(
             # A control has no verdict, and a method's is not about other measures or controls.
             is_judged = measure == "truth" and less in ("start", "itself")
             word = works["verdicts"].get(method) if is_judged else None
-            return f"{words}, {word}" if word else words
+            return f"{words}, {word} ({MEANINGS[word]})" if word else words
     return ""
 
 
 def reading(method: str) -> list[str]:
-    """How to read the words of `of_seeds`: what the interval and the verdict are; [] without any.
+    """How to read the words of `of_seeds`: what the interval is of; [] without a verdict.
 
     method: as in `of_seeds`.
     """
-    verdict = _works().get("verdicts", {}).get(method)
-    if verdict is None:
+    if method not in _works().get("verdicts", {}):
         return []
     return [
         "That interval is of a mean over seeds: a single seed, as this run, may lie outside. "
         "The policies of the seeds were trained apart from this one.",
-        f'"{verdict[:1].upper()}{verdict[1:]}" means: {MEANINGS[verdict]}.',
     ]
 
 
 def controls_in_words(method: str, controls: Mapping[str, str]) -> list[str]:
     """Each control's own greedy truth less the start's, and the method's less the control's.
 
-    Both are paired over the seeds. A control that is not published is named as not run. The last
-    sentence names the control over which the method has the smallest lead. [] where nothing is
-    published.
+    Both are paired over the seeds. Of a control that is not published it says so. The last sentence
+    names the control over which the method has the smallest lead. [] where nothing is published.
 
     method: as in `of_seeds`.
     controls: as in "ppo, blind" without the method -> how to name it.
@@ -116,7 +115,8 @@ def controls_in_words(method: str, controls: Mapping[str, str]) -> list[str]:
     for control, name in controls.items():
         key = f"{method}, {control}"
         if (key, "start") not in table.index:
-            texts.append(f"{name}: not run.")
+            seeds = _seeds(len(_works()["seeds"]))
+            texts.append(f"{name}: the benchmark has not yet run it over the published {seeds}.")
             continue
         own = table.loc[(key, "start")]
         text = f"{name}: {_change(own, 'value')} beside the start"
@@ -259,8 +259,9 @@ def verdicts() -> pd.DataFrame:
 
     Columns: method; verdict (works, harms, surer or not shown); truth, greedy and at the other
     temperatures, less the start's; and greedy less that of the control nearest to the method, of
-    those that every seed has. A cell is as "+1.20 [+1.01, +1.39]". Of SteerLM it is by how much
-    answers asked for quality 4 are better than those asked for 0. Empty where nothing is published.
+    those that every seed has. A cell is as "+1.20 [+1.01, +1.39]". Of SteerLM the numbers say how
+    much better answers are that were asked for quality 4 in place of 0, and its name says so. Empty
+    where nothing is published.
     """
     works = _works()
     table = pd.DataFrame(works.get("means", []))
@@ -273,6 +274,7 @@ def verdicts() -> pd.DataFrame:
         if method == "steerlm":
             what = "quality"
             start = "itself"
+            title += " (quality 4 less 0)"
         own = table[(table.policy == method) & (table.what == what) & (table.measure == "truth")]
         row = {"method": title, "verdict": works["verdicts"][method]}
         for line in own[own.less == start].sort_values("temperature").to_dict("records"):

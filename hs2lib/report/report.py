@@ -116,10 +116,13 @@ def device() -> str:
 
 
 def interval(value: float, low: float, high: float, digits: int = 2) -> str:
-    """A number with its interval as a cell of a table, `2.68 [2.67, 2.70]`; a dash for none."""
+    """A number with its interval as a cell of a table, `2.68 [2.67, 2.70]`; a dash for none.
+
+    A zero has no sign.
+    """
     if math.isnan(value):
         return DASH
-    number = f".{digits}f"
+    number = f"z.{digits}f"
     if math.isnan(low):
         return format(value, number)
     return f"{value:{number}} [{low:{number}}, {high:{number}}]"
@@ -323,7 +326,8 @@ class Run:
         has_index = not isinstance(frame.index, pd.RangeIndex)
         shown = _hidden_paths(frame)
         self.keep(f"{name}.csv", csv_text(shown, index=has_index), caption)
-        tex = shown.style.format(precision=digits, na_rep="--", escape="latex", thousands=",")
+        tex = _without_signed_zeros(shown, digits).style
+        tex = tex.format(precision=digits, na_rep="--", escape="latex", thousands=",")
         tex = tex.format_index(escape="latex", axis=1).format_index(escape="latex", axis=0)
         if not has_index:
             tex = tex.hide(axis="index")
@@ -530,9 +534,19 @@ def _hidden_paths(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.map(_public).rename(index=_public, columns=_public)
 
 
+def _without_signed_zeros(frame: pd.DataFrame, digits: int) -> pd.DataFrame:
+    """A frame to be printed with so many decimals: what would be -0.00 is 0."""
+
+    def unsigned(cell: object) -> object:
+        is_number = isinstance(cell, float | np.floating)
+        return type(cell)(0) if is_number and round(float(cell), digits) == 0 else cell
+
+    return frame.map(unsigned)
+
+
 def _styled(frame: pd.DataFrame, name: str, digits: int) -> Styler:
     """A frame as a notebook shows it. name: of the table, for its id in a page."""
-    styled = _hidden_paths(frame).style.set_uuid(name)
+    styled = _without_signed_zeros(_hidden_paths(frame), digits).style.set_uuid(name)
     styled = styled.format(precision=digits, na_rep=DASH, escape="html", thousands=",")
     if isinstance(frame.index, pd.RangeIndex):
         styled = styled.hide(axis="index")

@@ -62,6 +62,30 @@ def weighted_kappa(
     return _coefficient(contributions, clusters, kappa, options)
 
 
+def pairings_in_words(name: str, kappas: Sequence[float], ratings: np.ndarray) -> list[str]:
+    """What several ways to pair the same ratings make of kappa, in sentences.
+
+    Where they give one number, and each row has as many ratings as any other, that is the reason.
+
+    Args:
+        name: of the attribute.
+        kappas: one a way; nan where there is none.
+        ratings: [rows, N], what was paired, nan where a slot is empty.
+    """
+    known = [kappa for kappa in kappas if not np.isnan(kappa)]
+    if not known:
+        return [f"No way to pair gives {name} a kappa."]
+    lowest = f"{min(known):z.3f}"
+    highest = f"{max(known):z.3f}"
+    if lowest != highest:
+        return [f"{len(known)} ways to pair give {name} kappas from {lowest} to {highest}."]
+    texts = [f"All {len(known)} ways to pair give {name} the kappa {lowest}, to three decimals."]
+    n_ratings = (~np.isnan(ratings)).sum(axis=1)  # [rows]
+    if np.ptp(n_ratings) == 0:
+        texts.append(f"Each row has {n_ratings[0]} ratings here, so all ways weigh it alike.")
+    return texts
+
+
 def kappa_difference(
     first: np.ndarray,
     second: np.ndarray,

@@ -256,6 +256,22 @@ def test_judge_and_policy_may_have_other_templates(policy, groups, tmp_path):
         assert scores == pytest.approx(theirs, abs=1e-4)
 
 
+def test_turns_that_an_edit_forges_are_not_counted_as_the_datas(policy, groups):
+    """A run of a notebook holds the judge's dict from the beginning, and counts what it has at the end."""
+    n_noted = []
+
+    def rule(group, text):
+        judge.refused(Group("asked", group.prompt, (Response("answer", text),)))
+        n_noted.append(len(judge.control_strings))
+        return 0.0
+
+    judge = ruled(rule)
+    held_by_run = judge.control_strings
+    audit(judge, policy, groups[:2], **OPTIONS | {"max_new_tokens": 8})
+    assert max(n_noted) > 0, "forged turns are spelt out"
+    assert not held_by_run and held_by_run is judge.control_strings
+
+
 def test_few_prompts_carry_no_number(tmp_path, folder, capsys):
     file = tmp_path / "few.csv"
     file.write_text("prompt\nWhy?\nHow?\nWhy?\n")
@@ -362,6 +378,8 @@ def test_the_figure_and_the_table_show_each_edit_beside_length(policy, file):
     assert f"falls in {audited.number.estimate:.0f} %" in short and "answers each" not in short
     few = replace(audited, answered=audited.answered[:3], scores=audited.scores[:3])
     assert len(shown.verdict(few)) == 1 and len(shown.verdict(audited)) == 5
+    nothing = replace(audited, edits=audited.edits.assign(**{"95 % high": 100.0}))
+    assert "learn from it.** None of these edits is shown" in shown.verdict(nothing)[3]
 
 
 def test_what_is_published_of_audits_stands_with_its_seeds(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """What takes goodness away, by part: it adds up, and the words follow the intervals."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -35,6 +36,18 @@ def test_the_words_name_what_clearly_changed():
     assert same.endswith("by: nothing clearly.")
 
 
+def test_what_is_given_back_is_neither_a_loss_nor_a_gain():
+    """More faults at once give more back, which is no better answer."""
+    rows = [("ends at 0", -0.2, -0.4, -0.2, -0.3, -0.1), ("habits", 2.0, 1.0, -1.0, -1.2, -0.8)]
+    columns = ["part", "SFT", "PPO", "difference", "95 % low", "95 % high"]
+    less, _ = content.parts_in_words(pd.DataFrame(rows, columns=columns))
+    assert less == "PPO's answers lose less than SFT's by: habits (-1.00)."
+    fewer = [("ends at 0", -0.4, -0.2, 0.2, 0.1, 0.3)]
+    _, more = content.parts_in_words(pd.DataFrame(fewer, columns=columns))
+    assert more == "PPO's answers lose **more** than SFT's by: nothing clearly."
+    assert content.GIVES_BACK in COSTS
+
+
 @pytest.mark.parametrize(
     ("low", "high", "words"),
     [
@@ -50,13 +63,51 @@ def test_the_trap_is_jargon(low, high, words):
     assert content.trap_in_words(pd.DataFrame([row], columns=columns)).endswith(words)
 
 
-def test_what_one_answer_loses_beyond_another():
-    """A faultless answer, then one that stops at once: all that it loses beyond are habits."""
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (-0.13, 0.12, "(+0.00, -0.13 to +0.12): not shown to change."),
+        (-0.5, -0.1, "(-0.30, -0.50 to -0.10): they cost less than before."),
+        (0.1, 0.5, "(+0.30, +0.10 to +0.50): they cost more than before."),
+    ],
+)
+def test_habits_are_said_to_change_only_where_the_interval_shows_it(low, high, words):
+    difference = -0.001 if low < 0 < high else (low + high) / 2
+    row = ("habits", 1.85, 1.85 + difference, difference, low, high)
+    columns = ["part", "base", "SFT", "difference", "95 % low", "95 % high"]
+    said = content.habits_in_words(pd.DataFrame([row], columns=columns))
+    assert said.startswith("in SFT's greedy answers they cost ") and "in base's 1.85" in said
+    assert said.endswith(words)
+
+
+def test_what_one_answer_loses_and_gains_beside_another():
+    """A faultless answer, then one that stops at once: all that it loses are habits."""
     group = generate.without_faults(next(iter(generate.groups(1, seed=4, split="train"))))
     best = group.responses[0].text
     words = content.change_in_words(group, Answer("SFT", best), Answer("PPO", "I like tea."))
-    assert words.startswith("Points that PPO loses beyond SFT: habits +")
+    assert words.startswith("Beside SFT's answer, that of PPO loses ")
+    assert "points by habits" in words and "gains" not in words and "loses -" not in words
+    back = content.change_in_words(group, Answer("SFT", "I like tea."), Answer("PPO", best))
+    assert back.startswith("Beside SFT's answer, that of PPO gains back ")
+    assert "points of habits" in back and "loses" not in back and "back -" not in back
     same = content.change_in_words(group, Answer("SFT", best), Answer("PPO", best))
-    assert same == "Points that PPO loses beyond SFT: none."
+    assert same == "Beside SFT's answer, that of PPO loses as much by every part."
     real = Group("real", (Turn("user", "Hi"),), ())
     assert content.change_in_words(real, Answer("SFT", "a"), Answer("PPO", "b")) == ""
+
+
+def test_one_answer_may_be_better_in_one_part_and_worse_in_another(monkeypatch):
+    """By hand: 3.5 and .1 come back and .4 go; 1.2 of what came back had never been taken."""
+    costs = {
+        "before": {"habits": 4.0, "jargon": 0.2, "wrong items": 0.1, "ends at 0": -1.2},
+        "after": {"habits": 0.5, "jargon": 0.1, "wrong items": 0.5, "ends at 0": 0.0},
+    }
+    graded = {text: SimpleNamespace(costs=parts) for text, parts in costs.items()}
+    monkeypatch.setattr(content.grade, "grade", lambda task, text: graded[text])
+    group = next(iter(generate.groups(1, seed=4)))
+    words = content.change_in_words(group, Answer("SFT", "before"), Answer("PPO", "after"))
+    assert words == (
+        "Beside SFT's answer, that of PPO gains back 3.50 points of habits, 0.10 points of jargon; "
+        "it loses 0.40 points by wrong items. "
+        "In all its truth changes by +2.00 points, as attributes end at 0."
+    )

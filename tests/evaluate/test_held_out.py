@@ -1,5 +1,7 @@
 """Policies on the same held-out prompts: truth first, gains over SFT, and a verdict by the truth where it is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -70,6 +72,20 @@ def test_a_method_works_by_the_truth_and_not_by_the_score(saved):
         "**DPO helps** in this run by the truth, against SFT: sampled +1.00 [+1.00, +1.00]."
     )
     assert harms.startswith("**PPO harms")
+
+
+def test_the_largest_gap_of_score_and_truth_has_its_interval(saved):
+    """By hand: 2, 2, 2 points above the truth for SFT, 5, 4, 4 for PPO, and DPO's hold 0."""
+    above = left("PPO", np.array([1.0, 2.0, 3.0]), np.array([6.0, 6.0, 7.0]))
+    level = left("DPO", np.array([3.0, 4.0, 5.0]), np.array([4.0, 4.0, 4.0]))
+    saved(left("SFT", np.array([2.0, 3.0, 4.0]), np.array([4.0, 5.0, 6.0])), level, above)
+    beside = held_out.side_by_side(SETUP)
+    words = held_out.largest_gap(beside)
+    assert "the largest mean is that of PPO, +4.33 [+" in words
+    assert words.endswith("shown to stand above the truth for 2 of 3 policies.")
+    assert held_out.largest_gap(replace(beside, truth_known=False)) == ""
+    assert held_out.largest_gap(replace(beside, rows=beside.rows.iloc[:0])) == ""
+    assert held_out.largest_gap(replace(beside, rows=pd.DataFrame())) == ""
 
 
 def greedy(frame, truth):

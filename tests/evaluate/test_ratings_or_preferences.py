@@ -71,8 +71,9 @@ def test_both_forms_of_a_judgement_are_of_the_same_pairs():
     strengths = (
         table.loc[[f"of strength {m}" for m in (1, 2, 3)]].sum() + table.loc["of these ties"]
     )
-    assert (strengths == table.loc["pairs with a preference"]).all()
-    assert (table.loc["rated pairs"] == table.loc["pairs with a preference"]).all()
+    assert (strengths == table.loc["compared pairs"]).all()
+    assert (table.loc["rated pairs"] == table.loc["compared pairs"]).all()
+    assert table.columns.tolist() == ["train", "validation", "test"]
 
 
 def test_rated_conversations_that_measure_as_preferences_are_withheld(monkeypatch):
@@ -210,7 +211,7 @@ def test_differences_are_of_the_same_pairs():
     sentence = learners.in_words(gains, "helpfulness", "five")
     assert "+0.0 points" in sentence and "not shown to differ" in sentence
     assert learners.in_words(gains, "scaled", "plain") == ""
-    assert learning.beyond_chance(gains) == "0 of 2 differences between learners are beyond chance"
+    assert learning.without_0(gains) == "0 of 2 differences have an interval without 0"
     assert list(learning.differences(gains))[:2] == ["comparison", "measure"]
 
 
@@ -220,7 +221,11 @@ def test_pairs_to_see_are_those_that_two_learners_order_otherwise():
     scores = {"plain": np.array([0, 1, 0, 1, 0, 1.0]), "five": np.array([1, 0, 1, 0, 1, 0.0])}
     shown = learning.pairs_to_see(scores, judged, "plain", "five")
     assert [group.id for _, group, _ in shown] == ["1", "2"]
-    assert "of 2 such pairs" in shown[0][0] and "of 1 such" in shown[1][0]
+    assert shown[0][0] == (
+        "Only *Bradley-Terry* orders this pair rightly, and *regression, five attributes* does "
+        "not. Such pairs: 2. Of these the two answers differ most here, by people's preference."
+    )
+    assert "Such pairs: 1." in shown[1][0]
     assert shown[0][2][1].how == "Bradley-Terry 1.00, regression, five attributes 0.00"
 
 

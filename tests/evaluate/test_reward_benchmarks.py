@@ -99,8 +99,12 @@ def test_parts_are_counted_once_each():
     assert today.below_by_level(results) == ""
     shown = today.styles_shown(by_style["RM-Bench"], today.SHORTEST, n_boot=100)
     assert shown.iloc[2, 0].startswith("0.0 [0.0, ")
-    assert today.leaning_in_words(by_style["RM-Bench"]).endswith("leans to the plainer answer.")
-    assert "leans to the plainer answer" in today.style_in_words(by_style["RM-Bench"])
+    plainer = "This model leans to the plainer answer: easy less hard, paired by question, -"
+    assert plainer in today.leaning_in_words(by_style["RM-Bench"], n_boot=200)
+    assert plainer in today.style_in_words(by_style["RM-Bench"], n_boot=200)
+    assert today.leaning_in_words(results["RM-Bench"], n_boot=200).endswith(
+        "A leaning is not shown: easy less hard, paired by question, +0.0 points (+0.0 to +0.0)."
+    )
     results["JudgeBench"] = measured(pairs(*[("a", "bb")] * 9), [0, 1] * 9)
     assert today.message(results).endswith("of 6 parts")
     assert (
@@ -297,6 +301,9 @@ def test_of_rm_bench_the_two_concise_answers_are_compared():
         "the model has 100.0 % of the easy ones and 33.3 % of the hard ones"
         in today.style_in_words(result)
     )
+    assert today.style_in_words(result).endswith(
+        "A leaning is not shown: easy less hard, paired by question, +66.7 points (no interval)."
+    )
 
 
 def test_an_id_cannot_forge_a_line_of_a_sentence():
@@ -320,6 +327,7 @@ def test_what_notebook_06_left_stands_beside_if_it_is_of_the_same_model(tmp_path
         reward_model.RewardModel.new("tiny", seed=seed).save(folder)
         saved[seed] = reward_model.load_reward_model(folder)
     assert today.rewardbench_row(saved[1], setup_of()).empty, "06 has not been run"
+    assert today.rewardbench_source(setup_of()) == ""
     accuracy = pd.DataFrame(
         {
             "part": ["overall", "section"],
@@ -346,6 +354,9 @@ def test_what_notebook_06_left_stands_beside_if_it_is_of_the_same_model(tmp_path
     assert row["name"] == "overall" and row["model (%)"] == "62.5 [30.0, 80.0]"
     assert row["longer wins (%)"] == "25.0 [10.0, 60.0]" and row["shorter wins (%)"] == "75.0"
     assert row["random answer (%)"] == "50.0"
+    source = today.rewardbench_source(setup_of())
+    assert source.startswith(f"notebook 06, tier smoke: {made_reports.MADE['name']}")
+    assert source.endswith("Generated data: says nothing about the paper's")
     assert today.rewardbench_row(saved[2], setup_of()).empty
     random_head = reward_model.RewardModel.new("tiny", seed=1)
     assert today.rewardbench_row(random_head, setup_of()).empty

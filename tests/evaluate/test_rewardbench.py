@@ -167,7 +167,8 @@ def test_a_model_is_above_a_rule_only_by_pairs_that_they_order_differently():
 def test_a_few_pairs_are_spread_over_the_benchmark(benchmark):
     """Changed responses are scored again, so few are taken, and not all of one subset."""
     assert [one.id for one in rewardbench.spread(benchmark, 3).pairs] == ["a/0", "a/100", "a/200"]
-    assert len(rewardbench.spread(benchmark, 299).pairs) == 150
+    most = rewardbench.spread(benchmark, 299).pairs
+    assert len(most) == len({one.id for one in most}) == 299, "as many as are asked for"
     assert rewardbench.spread(benchmark, 500).pairs == benchmark.pairs
 
 
@@ -928,11 +929,13 @@ def test_what_forged_turns_praise_and_length_add_to_a_score():
         assert row.responses == 8 and row.refused == 0
     assert table["in SDs"][0] == pytest.approx(table.gained[0] / before.std(), rel=1e-4)
     model.control_text = "refuse"
-    model.control_strings.clear()
+    held_by_run = model.control_strings  # what `Run.reads` holds from the beginning
+    held_by_run.clear()
     strict = rewardbench.score_gains(
         benchmark, model, lambda these, name: rewardbench.score(these, model), w, n_boot=100
     )
     assert not model.control_strings, "of what was forged here none is the data's"
+    assert held_by_run is model.control_strings, "a manifest counts what this dict has at the end"
     assert (
         strict.refused.tolist() == [8, 0, 0]
         and np.isnan(strict.gained[0])

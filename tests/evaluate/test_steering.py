@@ -202,6 +202,12 @@ def test_sentences_name_the_attributes_that_are_followed():
         "**verbosity: follows.** One level more of it moves the truth by +0.50 ("
     )
     assert "more than one level of helpfulness moves it" in words[0]
+    behind = slopes.assign(**{"margin": -0.01, "margin low": -0.03, "margin high": 0.01})
+    words = steering.sentences(behind)
+    assert words[0].endswith(
+        ", a difference of -0.01 (-0.03 to +0.01) from what one level of helpfulness moves it."
+    )
+    assert not any("more than one level" in text for text in words)
     known = pd.DataFrame({"slope of the truth": {"verbosity": 0.8, "helpfulness": 0.9}})
     assert steering.ceiling(known).endswith("true attribute: helpfulness +0.90, verbosity +0.80.")
     assert steering.ceiling(pd.DataFrame({"R with length": {"verbosity": 0.8}})) == ""

@@ -195,3 +195,18 @@ def test_each_column_of_the_headline_is_read_and_who_has_no_number_is_named():
     assert table_4.headline_sentences(table, "SFT") == [
         "score: from 5.00 (SFT) to 7.00 (DPO); SFT has 5.00. No number: PPO."
     ]
+
+
+def test_a_fit_without_weights_is_named_as_the_reason_for_no_number():
+    """By hand: PPO has two weights of 0, SteerLM was not fitted, and DPO has a weight and a rate."""
+    rate = "questions: LC win rate, %"
+    weight = "questions: weight phi"
+    made = [(rate, "DPO", 60.0), (rate, "PPO", np.nan), (rate, "SteerLM", np.nan)]
+    made += [(weight, "DPO", 0.5), (weight, "PPO", 0.0), ("questions: weight theta", "PPO", 0.0)]
+    table = pd.DataFrame(made, columns=["measure", "policy", "mean"])
+    table = table.assign(**{"95 % low": np.nan, "95 % high": np.nan, "note": ""})
+    (line,) = table_4.headline_sentences(table, "DPO")
+    assert line.endswith(
+        "No number: PPO, SteerLM. For PPO the penalty of the fit sets every weight to 0. Then the "
+        "rate would be 50 %, whatever was judged, so none is given."
+    )

@@ -42,6 +42,15 @@ def test_kappa_by_rule_names_its_lines_and_the_papers_numbers():
     assert {"as rated", "null", "paper 0.71"} <= set(texts(fig)) and "paper 1.00" not in texts(fig)
 
 
+def test_a_kappa_of_0_has_no_sign():
+    rows = pd.DataFrame(
+        [(kind, "first", -0.004, -0.1, 0.1) for kind in ("as rated", "null")],
+        columns=["ratings", "stage", "kappa", "low", "high"],
+    )
+    fig = figures_ratings.by_rule(rows, {}, "a title")
+    assert texts(fig).count("0.00") == 2 and "-0.00" not in texts(fig)
+
+
 def test_rules_at_one_place_share_a_label():
     rules = pd.DataFrame({"asked": [3.0, 3.01, 5.0], "error": [0.5, 0.501, 0.4]}, ["a", "b", "c"])
     assert texts(figures_ratings.error_by_cost(rules, "a title")) == ["a,\nb", "c"]

@@ -28,7 +28,7 @@ def works(tmp_path, monkeypatch):
 def test_a_method_has_its_verdict_and_an_oracle_has_none(works):
     works()
     words = "over two seeds -0.30 (-0.40 to -0.20)"
-    assert published.of_seeds("iterative dpo") == f"{words}, harms"
+    assert published.of_seeds("iterative dpo") == f"{words}, harms (below the start)"
     assert published.of_seeds("iterative dpo, by the truth") == words
 
 
@@ -49,7 +49,7 @@ def test_each_control_has_its_own_level_and_the_lead_over_it(works):
     works(means=means, verdicts={"ppo": "works"})
     controls = {"by the truth": "The truth", "at random": "Chance", "blind": "A blind judge"}
     truth, chance, blind, hardest = published.controls_in_words("ppo", controls)
-    assert truth == "The truth: not run."
+    assert truth == "The truth: the benchmark has not yet run it over the published two seeds."
     assert chance == (
         "Chance: -0.50 (-0.60 to -0.40) beside the start, a damaged policy. "
         "The method less this control: +1.70 (+1.60 to +1.80)."
@@ -57,9 +57,8 @@ def test_each_control_has_its_own_level_and_the_lead_over_it(works):
     assert blind.endswith("The method less this control: +0.50 (+0.40 to +0.60).")
     assert "damaged" not in blind
     assert hardest == "The hardest control, with the smallest lead: a blind judge."
-    interval, meaning = published.reading("ppo")
+    (interval,) = published.reading("ppo")
     assert "a single seed, as this run, may lie outside" in interval
-    assert meaning.startswith('"Works" means: above its start')
     assert published.reading("dpo") == []
 
 
@@ -91,7 +90,7 @@ def test_a_verdict_is_of_the_truth_less_the_start_and_of_nothing_else(works):
     asked = {"less": "itself", "what": "verbosity", "measure": "verbosity"}
     assert published.of_seeds("steerlm", **asked) == number
     assert published.of_seeds("steerlm", less="steerlm, at random") == number
-    assert published.of_seeds("steerlm") == f"{number}, not shown"
+    assert published.of_seeds("steerlm") == f"{number}, not shown (no clear gain)"
 
 
 def test_the_sign_of_what_the_seeds_show(works):
@@ -149,3 +148,19 @@ def test_gains_and_parts_over_seeds(works):
     )
     works(means=[])
     assert published.gains_in_words() == published.parts_in_words("dpo", ["habits"]) == ""
+
+
+def test_the_row_of_steerlm_says_that_it_is_not_less_the_start(works):
+    """By hand: .4 of quality 4 less 0 in place of .1 less the start; DPO has its own start."""
+    row = {"temperature": 0.0, "measure": "truth", "low": 0.0, "high": 1.0, "seeds": 2}
+    means = [
+        row | {"policy": "steerlm", "less": "start", "what": "held out", "value": 0.1},
+        row | {"policy": "steerlm", "less": "itself", "what": "quality", "value": 0.4},
+        row | {"policy": "dpo", "less": "start", "what": "held out", "value": 0.8},
+    ]
+    works(means=means, controls={}, verdicts={"dpo": "works", "steerlm": "not shown"})
+    table = published.verdicts().set_index("method")["greedy, less start"]
+    assert table.to_dict() == {
+        "DPO": "+0.80 [+0.00, +1.00]",
+        "SteerLM (quality 4 less 0)": "+0.40 [+0.00, +1.00]",
+    }

@@ -98,6 +98,25 @@ def test_published_numbers_carry_their_own_source_and_not_the_runs(checkout):
     assert caption in (run.folder / "seeds.tex").read_text()
 
 
+def test_no_zero_that_is_shown_has_a_sign(checkout):
+    """By hand: -.004 with two decimals is 0.00, and -.006 is -0.01; a file keeps all digits."""
+    assert report.interval(-0.004, -0.006, 0.001) == "0.00 [-0.01, 0.00]"
+    assert report.interval(-0.4, -1.6, 0.2, digits=0) == "0 [-2, 0]"
+    frame = pd.DataFrame(
+        {"R": [-0.004, -0.006, np.nan], "n": [0, -1, 2], "text": ["-0.00", "a", "b"]}
+    )
+    frame["R32"] = frame.R.astype("float32")
+    run = start(MADE)
+    run.table(frame, "kappa", "Kappa.", digits=2)
+    page = report._styled(frame, "kappa", 2).to_html()
+    tex = (run.folder / "kappa.tex").read_text()
+    for text in (page, tex):
+        assert text.count("-0.00") == 1, "a text stays as it is"
+        assert text.count("-0.01") == 2 and "-1" in text
+    assert "-0.004" in (run.folder / "kappa.csv").read_text()
+    run.finish()
+
+
 def test_a_table_that_is_kept_is_written_as_one_that_is_shown(checkout, capsys):
     """The same files and captions, and nothing on the page."""
     frame = pd.DataFrame({"n": [1]})

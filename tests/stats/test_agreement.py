@@ -106,6 +106,22 @@ def test_poolings_differ_only_where_rows_differ_in_raters(ratings):
     assert abs(by_pairs - by_rows) > 1e-3
 
 
+def test_ways_to_pair_that_do_not_differ_give_one_number_and_the_reason():
+    """A range from .721 to .721 is none; without three ratings in each row the reason is not said."""
+    full = np.zeros((4, 3))
+    same = [0.7211, 0.7214, 0.7212, 0.7213]
+    one, reason = agreement.pairings_in_words("helpfulness", same, full)
+    assert one == "All 4 ways to pair give helpfulness the kappa 0.721, to three decimals."
+    assert reason == "Each row has 3 ratings here, so all ways weigh it alike."
+    full[0, 2] = NAN
+    assert agreement.pairings_in_words("helpfulness", same, full) == [one]
+    (apart,) = agreement.pairings_in_words("helpfulness", [-0.0001, 0.2, NAN], full)
+    assert apart == "2 ways to pair give helpfulness kappas from 0.000 to 0.200."
+    assert agreement.pairings_in_words("helpfulness", [NAN, NAN], full) == [
+        "No way to pair gives helpfulness a kappa."
+    ]
+
+
 def test_pool_slots_is_the_mean_of_scikit_learns_kappas(ratings):
     three = np.column_stack([ratings, ratings[::-1, 0]])
     theirs = [
