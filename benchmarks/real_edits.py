@@ -1,11 +1,11 @@
 """Does an edit by rule make a real answer worse? A hundred edited answers, for readers to judge.
 
-    HS2_DATA_DIR=... python benchmarks/real_edits.py draw [--model embedded] [--seed 0]
+    HS2_DATA_DIR=... python benchmarks/real_edits.py draw [--model embedded] [--prompts 40] [--seed 0]
     python benchmarks/real_edits.py count READER.csv READER.csv ..
 
 An audit counts how often a score falls where a rule made an answer worse (`hs2lib.audit.edits`). In
 the small world the truth says whether the rule did so. On real text somebody has to read. `draw`
-lets SmolLM2-135M-Instruct answer the first turns of MT-Bench and edits each answer by every rule
+lets SmolLM2-135M-Instruct answer first turns of MT-Bench, as many of each category, and edits each answer by every rule
 that makes worse, answers swapped between two prompts among them. It draws 25 of each kind, or as
 many as there are, and writes them to runs/real-edits.jsonl, shuffled: id, prompt, A and B. Which of
 the two is the edited one stands in runs/real-edits-key.json, which no reader sees.
@@ -43,7 +43,7 @@ RESULT = paths.reports() / "benchmarks" / "real_edits.json"
 TO_READ, KEY = "real-edits.jsonl", "real-edits-key.json"
 KINDS = (*edits.WORSE, edits.SWAPPED)
 EACH = 25
-SAMPLED = {"n": 1, "max_new_tokens": 160, "temperature": 0.7, "top_p": 0.9, "batch": 16}
+SAMPLED = {"n": 1, "max_new_tokens": 128, "temperature": 0.7, "top_p": 0.9, "batch": 16}
 VERDICTS = ("A", "B", "neither")
 N_BOOT = 2000
 
@@ -73,10 +73,10 @@ def pairs_to_read(answered: Sequence[Group], edited: Sequence[Group], seed: int)
     return [{"id": number} | row for number, row in enumerate(rows)]
 
 
-def draw(model: str, seed: int, folder: Path) -> None:
+def draw(model: str, n_prompts: int, seed: int, folder: Path) -> None:
     """Write the answers to read, and their key, into a folder."""
     questions = []
-    for group in mt_bench.load("folder", references="").groups:
+    for group in mt_bench.load("folder", references="", n=n_prompts).groups:
         questions.append(replace(group, prompt=group.prompt[:1]))
     answered = rollouts(load_policy(model).eval(), questions, seed=seed, **SAMPLED)
     # Edits in words of a template are among those that make no worse: any reward model's will do.
@@ -177,6 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     drawing = commands.add_parser("draw", help="write answers to read")
     drawing.add_argument("--model", default="embedded", help="a policy, as load_policy takes it")
+    drawing.add_argument("--prompts", type=int, default=40, help="of MT-Bench's 80")
     drawing.add_argument("--seed", type=int, default=0)
     counting = commands.add_parser("count", help="write the result of what readers found")
     counting.add_argument("readers", type=Path, nargs="+", help="a CSV of each: id, worse")
@@ -188,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "HS2_DATA_DIR" not in os.environ:
         sys.exit("real_edits needs HS2_DATA_DIR, with mt_bench/ (docs/real-data.md)")
     torch.set_num_threads(1)
-    draw(options.model, options.seed, options.folder)
+    draw(options.model, options.prompts, options.seed, options.folder)
 
 
 if __name__ == "__main__":
