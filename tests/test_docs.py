@@ -621,6 +621,18 @@ def test_the_readmes_numbers_are_those_of_the_benchmarks():
     assert [number for number in readme_numbers() if number not in text] == []
 
 
+def test_the_audits_page_tells_what_readers_of_real_edits_found():
+    result = benchmark("real_edits")
+    *kinds, whole = result["edits"]
+    text = " ".join((CHECKOUT / "docs/audit.md").read_text().split())
+    found = f"{whole['worse (%)']:g} % ({whole['low']:g} to {whole['high']:g}), and never better"
+    assert found in text and {row["better (%)"] for row in kinds} == {0.0}
+    assert f"{whole['answers']} answers of SmolLM2" in text
+    by_kind = {row["edit"]: row["worse (%)"] for row in kinds}
+    assert by_kind.pop("answers of two prompts swapped") == 100
+    assert len(by_kind) == 3 and max(by_kind.values()) < 50
+
+
 if __name__ == "__main__":
     before, _, rest = README.read_text().partition(MARKS[0])
     README.write_text(before + MARKS[0] + works_table() + MARKS[1] + rest.partition(MARKS[1])[2])
