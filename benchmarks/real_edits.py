@@ -128,9 +128,9 @@ def table_of(key: dict[str, dict], readers: Sequence[pd.Series]) -> list[dict]:
     for kind in [*KINDS, "all"]:
         of_kind = np.ones(len(frame), bool) if kind == "all" else (frame.kind == kind).to_numpy()
         if of_kind.any():
-            found = share(worse[of_kind], frame.of.to_numpy()[of_kind])
-            row = {"edit": kind, "answers": int(of_kind.sum()), "worse (%)": found.estimate}
-            row |= {"low": found.low, "high": found.high}
+            interval = share(worse[of_kind], frame.of.to_numpy()[of_kind])
+            row = {"edit": kind, "answers": int(of_kind.sum()), "worse (%)": interval.estimate}
+            row |= {"low": interval.low, "high": interval.high}
             row["better (%)"] = 100 * float(np.mean(better, axis=0)[of_kind].mean())
             rows.append({n: round(v, 1) if isinstance(v, float) else v for n, v in row.items()})
     return rows

@@ -775,10 +775,16 @@ NAMES = {
 
 
 def draw() -> None:
-    """Write the figure of the result that is there, beside it. Raises SystemExit without a result."""
+    """Write the figure of the result that is there, beside it; none where no method was measured.
+
+    Raises SystemExit without a result.
+    """
     if not RESULT.is_file():
         raise SystemExit(f"{RESULT} is not there: benchmarks/works.py without --draw writes it")
-    fig = gains_figure(json.loads(RESULT.read_text()), pd.read_csv(RESULT.with_suffix(".csv")))
+    result = json.loads(RESULT.read_text())
+    if not result["verdicts"]:
+        return
+    fig = gains_figure(result, pd.read_csv(RESULT.with_suffix(".csv")))
     # The figure says of which result it is: a test asks.
     drawn_of = paths.sha256(RESULT.with_suffix(".csv"))
     fig.savefig(RESULT.with_suffix(".png"), dpi=style.DPI, metadata={"Source": drawn_of})
