@@ -140,7 +140,7 @@ def test_shares_by_kind_are_means_of_readers_by_hand():
         ("0,A\n1,both\n", "no verdict: both"),
     ],
 )
-def test_a_reader_who_left_one_out_is_told_which(tmp_path, rows, words):
+def test_of_a_reader_who_left_one_out_the_error_names_which(tmp_path, rows, words):
     file = tmp_path / "reader.csv"
     file.write_text("id,worse\n" + rows)
     with pytest.raises(SystemExit, match=words):

@@ -625,8 +625,8 @@ def test_the_audits_page_tells_what_readers_of_real_edits_found():
     result = benchmark("real_edits")
     *kinds, whole = result["edits"]
     text = " ".join((CHECKOUT / "docs/audit.md").read_text().split())
-    found = f"{whole['worse (%)']:g} % ({whole['low']:g} to {whole['high']:g}), and never better"
-    assert found in text and {row["better (%)"] for row in kinds} == {0.0}
+    numbers = f"{whole['worse (%)']:g} % ({whole['low']:g} to {whole['high']:g}), and never better"
+    assert numbers in text and {row["better (%)"] for row in kinds} == {0.0}
     assert f"{whole['answers']} answers of SmolLM2" in text
     by_kind = {row["edit"]: row["worse (%)"] for row in kinds}
     assert by_kind.pop("answers of two prompts swapped") == 100

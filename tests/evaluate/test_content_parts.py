@@ -36,7 +36,7 @@ def test_the_words_name_what_clearly_changed():
     assert same.endswith("by: nothing clearly.")
 
 
-def test_what_is_given_back_is_neither_a_loss_nor_a_gain():
+def test_what_attributes_that_end_at_0_return_is_neither_a_loss_nor_a_gain():
     """More faults at once give more back, which is no better answer."""
     rows = [("ends at 0", -0.2, -0.4, -0.2, -0.3, -0.1), ("habits", 2.0, 1.0, -1.0, -1.2, -0.8)]
     columns = ["part", "SFT", "PPO", "difference", "95 % low", "95 % high"]
@@ -75,9 +75,9 @@ def test_habits_are_said_to_change_only_where_the_interval_shows_it(low, high, w
     difference = -0.001 if low < 0 < high else (low + high) / 2
     row = ("habits", 1.85, 1.85 + difference, difference, low, high)
     columns = ["part", "base", "SFT", "difference", "95 % low", "95 % high"]
-    said = content.habits_in_words(pd.DataFrame([row], columns=columns))
-    assert said.startswith("in SFT's greedy answers they cost ") and "in base's 1.85" in said
-    assert said.endswith(words)
+    sentence = content.habits_in_words(pd.DataFrame([row], columns=columns))
+    assert sentence.startswith("in SFT's greedy answers they cost ") and "in base's 1.85" in said
+    assert sentence.endswith(words)
 
 
 def test_what_one_answer_loses_and_gains_beside_another():
