@@ -71,12 +71,12 @@ def test_the_trap_is_jargon(low, high, words):
         (0.1, 0.5, "(+0.30, +0.10 to +0.50): they cost more than before."),
     ],
 )
-def test_habits_are_said_to_change_only_where_the_interval_shows_it(low, high, words):
+def test_habits_change_only_where_the_interval_shows_it(low, high, words):
     difference = -0.001 if low < 0 < high else (low + high) / 2
     row = ("habits", 1.85, 1.85 + difference, difference, low, high)
     columns = ["part", "base", "SFT", "difference", "95 % low", "95 % high"]
     sentence = content.habits_in_words(pd.DataFrame([row], columns=columns))
-    assert sentence.startswith("in SFT's greedy answers they cost ") and "in base's 1.85" in said
+    assert sentence.startswith("in SFT's greedy answers they cost ") and "in base's 1.85" in sentence
     assert sentence.endswith(words)
 
 
