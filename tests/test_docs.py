@@ -621,7 +621,7 @@ def test_the_readmes_numbers_are_those_of_the_benchmarks():
     assert [number for number in readme_numbers() if number not in text] == []
 
 
-def test_the_audits_page_tells_what_readers_of_real_edits_found():
+def test_the_audits_page_has_the_numbers_of_readers_of_real_edits():
     result = benchmark("real_edits")
     *kinds, whole = result["edits"]
     text = " ".join((CHECKOUT / "docs/audit.md").read_text().split())
