@@ -76,7 +76,9 @@ def test_habits_change_only_where_the_interval_shows_it(low, high, words):
     row = ("habits", 1.85, 1.85 + difference, difference, low, high)
     columns = ["part", "base", "SFT", "difference", "95 % low", "95 % high"]
     sentence = content.habits_in_words(pd.DataFrame([row], columns=columns))
-    assert sentence.startswith("in SFT's greedy answers they cost ") and "in base's 1.85" in sentence
+    assert (
+        sentence.startswith("in SFT's greedy answers they cost ") and "in base's 1.85" in sentence
+    )
     assert sentence.endswith(words)
 
 
