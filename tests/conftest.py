@@ -39,6 +39,7 @@ def one_thread():
 # What takes longest, longest first; before all a file whose fixture takes long, which one worker
 # makes, then, for all.
 FIRST = (
+    "test_page_commands",
     "test_checkpoints_sharded",
     "test_notebooks",
     "test_docs",

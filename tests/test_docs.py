@@ -1,10 +1,8 @@
 """The pages of docs/ do what they say: their code runs as it stands, in a copy of the checkout, up to a report."""
 
-import itertools
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -13,27 +11,11 @@ import nbformat
 import pandas as pd
 import pytest
 import scipy.stats
-import torch
-from cells import figures_as_text
 from classifiers import classifier
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from pages import BLOCK, CHECKOUT, FOLLOWED
 
-from hs2lib.audit import __main__ as audit_command
-from hs2lib.data import check as doctor
-from hs2lib.data.load import load
-from hs2lib.launch import runner
-from hs2lib.models import derived
-from hs2lib.models.reward_model import RewardModel
-from hs2lib.paths import root
 from hs2lib.run import graph
-from hs2lib.run.parameters import specification
-from hs2lib.score import __main__ as score_command
-
-CHECKOUT = root()
-# Pages of which every block is followed.
-FOLLOWED = (*sorted(path.name for path in CHECKOUT.glob("docs/add-*.md")), "score-a-file.md")
-BLOCK = re.compile(r"^```(\w+)(?: +(.+?))?\n(.*?)^```$", re.M | re.S)
 
 
 def blocks(page):
@@ -187,239 +169,6 @@ def test_the_guide_leads_to_every_page():
         if path.name != "guide.md" and f"]({path.name})" not in guide
     ]
     assert missing == []
-
-
-# Commands that README and the pages name. Those of FOLLOWED are run, by the tests below.
-
-# Programs of others, whose options we do not check; a file that is named must be there.
-OTHERS = {
-    "conda",
-    "pip",
-    "hf",
-    "transformers",
-    "llama-server",
-    "vllm",
-    "kubectl",
-    "xargs",
-    "export",
-}
-NOT_RUN = {"--list", "--verify", "--compare", "--strict", "--parameters", "--execute", "--stream"}
-
-
-def commands():
-    """(page, words) of every command: the lines of its blocks of sh, and commands in its text."""
-    for page in (CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *CHECKOUT.glob("docs/*.md")):
-        if page.name in FOLLOWED:
-            continue
-        text = page.read_text()
-        lines = [
-            line
-            for language, about, block in BLOCK.findall(text)
-            if language == "sh"
-            for line in block.splitlines()
-        ]
-        outside = BLOCK.sub("", text)
-        for code in re.findall(r"`([^`\n]+)`", outside):
-            if re.match(r"make [a-z]|\.venv/\S+ |python -m hs2lib|vllm serve", code):
-                lines.append(code)
-        for line in lines:
-            for part in line.split(" && "):
-                words = shlex.split(part, comments=True)
-                while words and re.match(r"[A-Z_0-9]+=", words[0]):
-                    words.pop(0)
-                if words:
-                    yield page.name, words
-
-
-def check_run(words):
-    """A command of the runner: its words are known, and so are runs, parameters and what is read."""
-    at = words.index("--") if "--" in words else len(words)
-    words = words[:at]
-    parsed = runner._parser().parse_args(words)
-    if parsed.compare:
-        for pair in parsed.notebook:
-            graph.matching(pair.split("="))
-        return
-    if parsed.stage:
-        place = words.index("--stage")
-        words = words[:place] + words[place + 2 :]
-    words = [word for word in words if word not in NOT_RUN]
-    assert runner.main([*words, "--parameters"]) == 0, words
-
-
-def check_papermill(words):
-    """A notebook that is there, with parameters that it has."""
-    notebook = next(word for word in words if word.startswith("notebooks/"))
-    known = specification(CHECKOUT / notebook)
-    for place, word in enumerate(words):
-        assert word != "-p" or words[place + 1] in known, words
-
-
-def check_make(words):
-    """A target of the Makefile, and variables that it reads."""
-    text = (CHECKOUT / "Makefile").read_text()
-    for word in words:
-        name, is_variable, _ = word.partition("=")
-        wanted = rf"\$[({{]{name}\b|^{name} [?:]?=" if is_variable else rf"^{re.escape(name)}:"
-        assert re.search(wanted, text, re.M), f"make {' '.join(words)}"
-
-
-def check_script(words):
-    """A script that is there, with options that it has."""
-    text = (CHECKOUT / words[0]).read_text()
-    for word in words[1:]:
-        assert not word.startswith("--") or f'"{word}"' in text, words
-
-
-@pytest.mark.slow
-def test_every_command_of_readme_and_guide_is_one(tmp_path, monkeypatch, capsys):
-    """One of the guide failed after 90 seconds, its hint led to another error, and one that works stood nowhere."""
-    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
-    monkeypatch.chdir(tmp_path)
-    forty_lines(tmp_path / "my.csv")
-    rows = pd.read_csv("my.csv")
-    worse = rows.assign(chosen=rows.response, rejected="No idea.")[["prompt", "chosen", "rejected"]]
-    worse.drop_duplicates("prompt").to_csv("pairs.csv", index=False)
-    seen = 0
-    for page, words in commands():
-        program = words[0].removeprefix(".venv/bin/")
-        if program in ("python", "torchrun") and "-m" in words[:4]:
-            place = words.index("-m")
-            module, rest = words[place + 1], words[place + 2 :]
-            if module == "hs2lib.run":
-                check_run(rest)
-            elif module == "hs2lib.score":
-                score_command.parser().parse_args(rest)
-            elif module == "hs2lib.audit":
-                audit_command.parser().parse_args(rest)
-            elif module == "hs2lib.models.derived":
-                derived.parser().parse_args(rest)
-            else:
-                assert module == "hs2lib.data.check", (page, words)
-                doctor.main(rest)  # a word that it has not would end the test
-        elif program == "python" and words[1].startswith("runs/"):
-            assert words[1].endswith("/classifier/use.py"), words
-        elif program == "python":
-            check_script(words[1:])
-        elif program == "papermill":
-            check_papermill(words[1:])
-        elif program == "make":
-            check_make(words[1:])
-        else:
-            assert program in OTHERS, (page, words)
-            for option, value in itertools.pairwise(words):
-                assert option != "-f" or (CHECKOUT / value).is_file(), (page, words)
-        seen += 1
-    assert seen > 60
-
-
-def lines_of(page, beginning):
-    """The commands of the first block of sh of a page's section that begins so, without comments."""
-    section = (CHECKOUT / page).read_text().partition(beginning)[2]
-    block = next(text for language, _, text in BLOCK.findall(section) if language == "sh")
-    return [shlex.split(line, comments=True) for line in block.splitlines()]
-
-
-@pytest.mark.slow
-def test_named_runs_of_the_pages_run(tmp_path, monkeypatch):
-    """As they stand, but for the tier, which is smoke; README's walk runs those on my.csv."""
-    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
-    published = classifier(tmp_path / "published")  # in the place of one on the Hub
-    pairs = [{"prompt": f"{n}?", "chosen": f"It is {n}.", "rejected": "No."} for n in range(6)]
-    pd.DataFrame(pairs).to_csv(tmp_path / "my-pairs.csv", index=False)
-    lines = lines_of("docs/runs.md", "## A run of your own")
-    lines = [words for words in lines if "mine" not in words]
-    lines += lines_of("docs/own-policies.md", "## Another base or another start")
-    assert len(lines) == 6
-    for words in lines:
-        if "--tier" in words:
-            place = words.index("--tier")
-            del words[place : place + 2]
-        words = [word.replace("owner/name", str(published)) for word in words]
-        done = subprocess.run(
-            [sys.executable, *words[1:]], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert done.returncode == 0, (words, done.stderr[-3000:])
-    made = {path.parent.name for path in tmp_path.glob("reports/smoke/*@*/manifest.json")}
-    names = ["05@bt", "06@alone", "06@bt", "07@bt", "07@tiny", "08@bt", "08@tiny"]
-    assert sorted(f"{run[:2]}@{run.partition('@')[2]}" for run in made) == names
-    read = manifest(tmp_path, "smoke", "08_dpo@bt")["upstream"]
-    assert {"05_reward_model_training@bt", "07_sft@bt"} <= set(read)
-
-
-@pytest.mark.slow
-def test_readmes_line_of_papermill_runs(tmp_path, monkeypatch):
-    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
-    (line,) = re.findall(r"^\| papermill \| `(.+)` \|$", README.read_text(), re.M)
-    *words, output = shlex.split(line)
-    assert words[0] == ".venv/bin/papermill"
-    command = [sys.executable, "-m", "papermill", *words[1:], str(tmp_path / output)]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    executed = nbformat.read(tmp_path / output, 4)
-    assert figures_as_text(executed) == []
-    assert any(
-        "image/png" in out.get("data", {}) for c in executed.cells for out in c.get("outputs", [])
-    )
-
-
-def forty_lines(path):
-    """A CSV of own ratings as README has it: twenty prompts, two responses, two attributes on 1 to 5."""
-    lines = ["prompt,response,clarity,tone"]
-    for number in range(20):
-        clear = f"It has one cause. Here is step {number} in plain words."
-        lines.append(f"Why does thing {number} happen?,{clear},{5 - number % 2},{4 + number % 2}")
-        lines.append(
-            f'Why does thing {number} happen?,"Well, who knows, {number}.",{1 + number % 3},1'
-        )
-    path.write_text("\n".join(lines) + "\n")
-
-
-@pytest.mark.slow
-def test_from_forty_lines_of_csv_to_scores(tmp_path, monkeypatch):
-    """README's walk, as it stands, but for a base that trains in seconds."""
-    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
-    monkeypatch.chdir(tmp_path)
-    forty_lines(tmp_path / "my.csv")
-    section = README.read_text().partition("## Your own ratings\n")[2].partition("\n## ")[0]
-    blocks_of_section = [text for language, _, text in BLOCK.findall(section) if language == "sh"]
-    printed = ""
-    for line in blocks_of_section[0].splitlines():
-        words = shlex.split(line, comments=True)
-        if words[-1] == "path=my.csv":
-            words += ["-p", "model_name=tiny"]
-        done = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True)
-        assert done.returncode == 0, (line, done.stderr[-3000:])
-        printed += done.stdout + done.stderr
-    assert "attributes: clarity and tone (whole numbers on a scale from 1 to 5)" in printed
-    assert "This reward model, " in printed and "transformers classifier" in printed
-    scores = [line.partition(":")[0] for line in done.stdout.splitlines()]
-    assert scores == ["clarity", "tone"], "of use.py, the last command"
-    accuracy = pd.read_csv(tmp_path / "reports/smoke/06_rewardbench_evaluation@mine/accuracy.csv")
-    assert accuracy.pairs.tolist() == [5], "the pairs of the five prompts that were held out"
-    mine = "05_reward_model_training@mine"
-    executed = tmp_path / "reports/smoke" / mine / f"{mine}.ipynb"
-    assert figures_as_text(nbformat.read(executed, 4)) == []
-    folder = tmp_path / "runs/smoke" / mine
-    groups = load("ratings", "folder", path="my.csv").groups[:4]
-    ours = RewardModel.load(folder / "model").score(groups)
-    tokenizer = AutoTokenizer.from_pretrained(folder / "classifier")
-    plain = AutoModelForSequenceClassification.from_pretrained(
-        folder / "classifier", dtype=torch.float32
-    )
-    theirs = []
-    for group in groups:
-        for response in group.responses:
-            talk = [{"role": "user", "content": group.prompt[0].text}]
-            talk.append({"role": "assistant", "content": response.text})
-            tokens = tokenizer.apply_chat_template(talk, return_tensors="pt", return_dict=True)
-            with torch.no_grad():
-                theirs.append(plain.eval()(**tokens).logits[0])
-    assert (torch.stack(theirs) - ours).abs().max() < 1e-4
 
 
 @pytest.mark.slow

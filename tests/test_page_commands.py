@@ -1,0 +1,447 @@
+"""The commands of README and the pages are run as they stand, small, in a copy of the checkout.
+
+What is not run here is in one of two tables: run by another test, or by none, and why. Of these too
+every option, parameter and file that they name has to be there.
+"""
+
+import itertools
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pandas as pd
+import pytest
+import torch
+from cells import figures_as_text
+from classifiers import classifier
+from judge_server import Reply, serve
+from pages import BLOCK, CHECKOUT, FOLLOWED
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+
+from hs2lib.audit import __main__ as audit_command
+from hs2lib.data import check as doctor
+from hs2lib.data.load import load
+from hs2lib.launch import runner
+from hs2lib.models import backbones, derived
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.run import graph
+from hs2lib.run.parameters import specification
+from hs2lib.score import __main__ as score_command
+
+PYTHON = ".venv/bin/python "
+
+# Pages whose commands are run one after the other, in one folder.
+WALKS = {
+    "own data": ("README.md", "own-ratings.md", "own-pairs.md", "reward-benchmarks.md"),
+    "suite": ("notebooks.md", "small-world.md", "cluster.md", "judges.md"),
+    "named runs": ("runs.md", "own-policies.md", "gpu.md", "CONTRIBUTING.md"),
+    "published": ("compare.md", "first-run.md"),
+    "audit": ("audit.md",),
+}
+
+# Beginning of a command -> the test that runs it, or what it calls.
+BY_ANOTHER_TEST = {
+    "make lab": "test_project.py::test_lab_takes_options_and_starts_for_root",
+    "make clean ": "test_project.py::"
+    "test_clean_keeps_ratings_models_and_named_runs_and_says_what_it_does",
+    "make tables": "test_tables_command.py::test_make_tables_gives_tables_1_and_2_from_the_hub",
+    "make gpu-check": "test_benchmarks.py::test_the_check_of_a_gpu_runs_whole_on_a_cpu",
+    "make bench-gpu": "test_benchmarks.py::test_bench_gpu_goes_on_after_a_failure_and_names_it",
+    "make bench NAME=architectures": "engine/test_contract_architectures.py::"
+    "test_no_architecture_is_scored_wrongly",
+    "make publish": "launch/test_publish.py::"
+    "test_a_complete_run_is_published_and_of_a_named_one_its_tables",
+    "make verify": "launch/test_compare.py::"
+    "test_strict_says_whether_todays_code_gives_what_is_published",
+    "make base": "test_make_base.py::test_a_killed_training_goes_on_and_ends_with_the_same_base",
+    "python -m hs2lib.models.derived": "models/test_derived.py::"
+    "test_the_command_saves_what_any_notebook_can_score_with",
+    PYTHON + "profiles/nemo/rewrite.py": "test_nemo.py::"
+    "test_a_reward_model_has_the_last_five_outputs_at_the_last_token",
+    PYTHON + "profiles/verl/adapter.py": "test_verl.py::"
+    "test_files_are_verls_and_the_reward_is_the_standardised_goodness",
+    PYTHON + "-m hs2lib.run --tier paper 06@released": "run/test_graph_matrix.py::"
+    "test_published_models_are_measured_without_any_training",
+    PYTHON + "-m hs2lib.run --tier demo 06@preferences": "run/test_graph_matrix.py::"
+    "test_a_named_run_resolves",
+    PYTHON + "-m hs2lib.run --tier demo --seeds 5 06@preferences": "run/test_graph_matrix.py::"
+    "test_seeds_of_a_run_differ_in_the_seed_alone_and_read_those_of_the_same_seed",
+    PYTHON + "-m hs2lib.run --tier gpu -- --workflow-profile": "launch/test_stages.py::"
+    "test_a_stage_with_resources_is_a_job_before_its_notebook",
+    "kubectl apply": "test_project.py::test_the_kubernetes_manifests_are_some",
+}
+NOT_RUN = {
+    "make demo": "half an hour and more; the same notebooks are run at smoke",
+    "make matrix": "hours",
+    "make laptop": "hours, on real data",
+    PYTHON + "-m hs2lib.run --tier laptop 16": "an hour, on real data",
+    PYTHON + "-m hs2lib.run --tier demo 14 #": "it reads all runs of the matrix",
+    "make bench NAME=score_pairs": "minutes; its parts are tested by test_benchmarks.py",
+    "make test": "it runs this test",
+    "make check": "as make test",
+    "make lint": "make test begins with it",
+    "make format": "it changes the checkout",
+    "make clean-nb": "it changes the checkout",
+    "make setup": "it installs",
+    "make lock": "it installs",
+    "conda ": "it installs",
+    "pip ": "it installs",
+    "hf download": "it needs a network",
+    "transformers serve": "a server of others",
+    "llama-server": "a server of others",
+    "vllm serve": "a server of others",
+    "xargs ": "it needs verl's environment",
+    "export ": "for the next command of the same shell",
+}
+OTHERS = (
+    "conda",
+    "pip",
+    "hf",
+    "transformers",
+    "llama-server",
+    "vllm",
+    "kubectl",
+    "xargs",
+    "export",
+)
+READ_ONLY = {"--list", "--verify", "--compare", "--parameters"}
+OTHER_WORDS = READ_ONLY | {"--strict", "--execute", "--stream"}
+
+
+def commands():
+    """(page, command) of each line of a block of sh, then of each command in the text."""
+    for page in (CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *CHECKOUT.glob("docs/*.md")):
+        if page.name in FOLLOWED:
+            continue
+        text = page.read_text()
+        for language, _, block in BLOCK.findall(text):
+            if language == "sh":
+                yield from ((page.name, line) for line in block.splitlines())
+        for code in re.findall(r"`([^`\n]+)`", BLOCK.sub("", text)):
+            if re.match(r"make [a-z]|\.venv/\S+ |python -m hs2lib|vllm serve", code):
+                yield page.name, code
+
+
+def begins_as(command, table):
+    """The keys of a table that a command begins as, without the values of variables before it."""
+    bare = re.sub(r"^([A-Z_0-9]+=\S* )+", "", " ".join(command.split()))
+    return [beginning for beginning in table if f"{bare} ".startswith(beginning)]
+
+
+def runs_here(command):
+    return not begins_as(command, BY_ANOTHER_TEST) and not begins_as(command, NOT_RUN)
+
+
+# Every command is one
+
+
+def check_run(words):
+    """A command of the runner: its words are known, and so are runs, parameters and what is read."""
+    at = words.index("--") if "--" in words else len(words)
+    words = words[:at]
+    parsed = runner._parser().parse_args(words)
+    if parsed.compare:
+        for pair in parsed.notebook:
+            graph.matching(pair.split("="))
+        return
+    if parsed.stage:
+        place = words.index("--stage")
+        words = words[:place] + words[place + 2 :]
+    words = [word for word in words if word not in OTHER_WORDS]
+    assert runner.main([*words, "--parameters"]) == 0, words
+
+
+def check_papermill(words):
+    """A notebook that is there, with parameters that it has."""
+    notebook = next(word for word in words if word.startswith("notebooks/"))
+    known = specification(CHECKOUT / notebook)
+    for place, word in enumerate(words):
+        assert word != "-p" or words[place + 1] in known, words
+
+
+def check_make(words):
+    """A target of the Makefile, and variables that it reads."""
+    text = (CHECKOUT / "Makefile").read_text()
+    for word in words:
+        name, is_variable, _ = word.partition("=")
+        wanted = rf"\$[({{]{name}\b|^{name} [?:]?=" if is_variable else rf"^{re.escape(name)}:"
+        assert re.search(wanted, text, re.M), f"make {' '.join(words)}"
+
+
+def check_script(words):
+    """A script that is there, with options that it has."""
+    text = (CHECKOUT / words[0]).read_text()
+    for word in words[1:]:
+        assert not word.startswith("--") or f'"{word}"' in text, words
+
+
+def check_module(module, rest):
+    """A module that can be run, with options that it has."""
+    parsers = {
+        "hs2lib.score": score_command.parser,
+        "hs2lib.audit": audit_command.parser,
+        "hs2lib.models.derived": derived.parser,
+    }
+    if module == "hs2lib.run":
+        check_run(rest)
+    elif module in parsers:
+        parsers[module]().parse_args(rest)
+    else:
+        assert module == "hs2lib.data.check"
+        doctor.main(rest)  # a word that it has not would end the test
+
+
+def check_words(words):
+    program = words[0].removeprefix(".venv/bin/")
+    if program in ("python", "torchrun") and "-m" in words[:4]:
+        place = words.index("-m")
+        check_module(words[place + 1], words[place + 2 :])
+    elif program == "python" and words[1].startswith("runs/"):
+        assert words[1].endswith("/classifier/use.py"), words
+    elif program == "python":
+        check_script(words[1:])
+    elif program == "papermill":
+        check_papermill(words[1:])
+    elif program == "make":
+        check_make(words[1:])
+    else:
+        assert program in OTHERS, words
+        for option, value in itertools.pairwise(words):
+            assert option != "-f" or (CHECKOUT / value).is_file(), words
+
+
+@pytest.mark.slow
+def test_every_command_of_readme_and_guide_is_one(tmp_path, monkeypatch, capsys):
+    """One of the guide failed after 90 seconds, its hint led to another error, and one that works stood nowhere."""
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
+    monkeypatch.chdir(tmp_path)
+    own_files(tmp_path)
+    seen = 0
+    for _, command in commands():
+        for part in command.split(" && "):
+            words = shlex.split(part, comments=True)
+            while words and re.match(r"[A-Z_0-9]+=", words[0]):
+                words.pop(0)
+            if words:
+                check_words(words)
+                seen += 1
+    assert seen > 60
+
+
+def test_every_command_is_run_here_or_by_another_test_or_says_why_not():
+    walked = [page for pages in WALKS.values() for page in pages]
+    assert len(walked) == len(set(walked))
+    seen = set()
+    for page, command in commands():
+        known = begins_as(command, BY_ANOTHER_TEST) + begins_as(command, NOT_RUN)
+        seen |= set(known)
+        assert known or page in walked, f"{page}: {command} is run by no test"
+    assert seen == BY_ANOTHER_TEST.keys() | NOT_RUN.keys()
+    for test in BY_ANOTHER_TEST.values():
+        file, _, name = test.partition("::")
+        assert f"\ndef {name}(" in (CHECKOUT / "tests" / file).read_text(), test
+
+
+# Every command that is run
+
+
+def forty_lines(path):
+    """A CSV of own ratings as README has it: twenty prompts, two responses, two attributes on 1 to 5."""
+    lines = ["prompt,response,clarity,tone"]
+    for number in range(20):
+        clear = f"It has one cause. Here is step {number} in plain words."
+        lines.append(f"Why does thing {number} happen?,{clear},{5 - number % 2},{4 + number % 2}")
+        lines.append(
+            f'Why does thing {number} happen?,"Well, who knows, {number}.",{1 + number % 3},1'
+        )
+    path.write_text("\n".join(lines) + "\n")
+
+
+def own_files(folder):
+    """The files of one's own that the pages name: ratings, pairs, answers, prompts, labelled pairs."""
+    forty_lines(folder / "my.csv")
+    rows = pd.read_csv(folder / "my.csv")
+    rows[["prompt", "response"]].to_csv(folder / "answers.csv", index=False)
+    pairs = rows.assign(chosen=rows.response, rejected="No idea.").drop_duplicates("prompt")
+    pairs = pairs[["prompt", "chosen", "rejected"]]
+    pairs.to_csv(folder / "pairs.csv", index=False)
+    pairs.to_csv(folder / "my-pairs.csv", index=False)
+    pairs[["prompt"]].to_json(folder / "prompts.jsonl", orient="records", lines=True)
+    rows.to_json(folder / "labels.jsonl", orient="records", lines=True)
+
+
+def models(folder):
+    """Name of a model in the pages -> the folder of a tiny one in its place."""
+    base = folder / "tiny-base"
+    AutoModelForCausalLM.from_pretrained(backbones.tiny_model()).save_pretrained(base)
+    backbones.load_tokenizer("tiny").save_pretrained(base)
+    judge = classifier(folder / "tiny-judge")
+    by_name = dict.fromkeys(("owner/base", "owner/policy", "my-policy"), str(base))
+    by_name |= dict.fromkeys(("owner/name", "owner/judge"), str(judge))
+    return by_name | {"--model my-judge": f"--model {judge}"}
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A copy of the checkout with files of one's own, and without runs, reports of one's own and history."""
+    for name in ("hs2lib", "notebooks", "params", "profiles"):
+        shutil.copytree(CHECKOUT / name, tmp_path / name, ignore=shutil.ignore_patterns(".*"))
+    for name in ("Makefile", "Snakefile", "README.md"):
+        shutil.copy(CHECKOUT / name, tmp_path)
+    (tmp_path / "reports").mkdir()
+    for path in (CHECKOUT / "reports").iterdir():
+        if path.suffix in (".py", ".md", ".css", ".html"):
+            shutil.copy(path, tmp_path / "reports")
+    for name in ("benchmarks", "published"):
+        (tmp_path / "reports" / name).symlink_to(CHECKOUT / "reports" / name)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    for name in ("HS2_REPORTS", "HS2_RUNS", "HS2_PUBLISHED", "HS2_DATA_DIR", "MAKEFLAGS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HS2_ROOT", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    own_files(tmp_path)
+    return tmp_path
+
+
+def smaller(command, replaced):
+    """A command at tier smoke, with tiny models, one process, two seeds and a handful of prompts."""
+    words = shlex.split(command, comments=True)
+    command = shlex.join(words)
+    if not READ_ONLY & set(words) and "published=true" not in words:
+        command = re.sub(r"--tier \w+ ", "", command)
+    for name, other in (
+        *replaced.items(),
+        ("--nproc-per-node 8", "--standalone --nproc-per-node 1"),
+        ("--seeds 5", "--seeds 2"),
+        ("--verify --tier demo", "--verify --tier smoke 01 03"),
+        ("--limit 200", "--limit 4 --n 2 --max-new-tokens 8"),
+        ("n_prompts 200", "n_prompts 40"),
+        (" -p source=hub", ""),
+    ):
+        command = command.replace(name, other)
+    own = {"path=my.csv", "path=pairs.csv"} & set(words)
+    if own and "05" in words and "model_name" not in command:
+        command += " -p model_name=tiny"
+    if words[0] == "make":  # the environment is there
+        command = command.replace("make", "make READY=", 1)
+    return command
+
+
+def run(command, checkout):
+    """Run a command by a shell in the copy; what it printed."""
+    done = subprocess.run(["bash", "-c", command], cwd=checkout, capture_output=True, text=True)
+    printed = done.stdout + done.stderr
+    assert done.returncode == 0, f"{command}\n{printed[-4000:]}"
+    return printed
+
+
+def made(checkout):
+    """The runs that have a report, as 05@mine."""
+    folders = [path.parent.name for path in checkout.glob("reports/smoke/*/manifest.json")]
+    return {name[:2] + "@" + name.partition("@")[2] if "@" in name else name for name in folders}
+
+
+def walk(pages, checkout, replaced, done=()):
+    """Run the commands of pages, each once and none of done; what each printed, by command as it was run."""
+    printed = {}
+    for page in pages:
+        for of_page, command in commands():
+            if of_page != page or not command.strip() or not runs_here(command):
+                continue
+            command = smaller(command, replaced)
+            if command not in printed and command not in done:
+                printed[command] = run(command, checkout)
+    return printed
+
+
+def scores_with_and_without_us(checkout, mine):
+    """Our scores of four prompts, and those of the exported classifier in plain transformers."""
+    folder = checkout / "runs/smoke" / mine
+    groups = load("ratings", "folder", path=str(checkout / "my.csv")).groups[:4]
+    ours = RewardModel.load(folder / "model").score(groups)
+    tokenizer = AutoTokenizer.from_pretrained(folder / "classifier")
+    plain = AutoModelForSequenceClassification.from_pretrained(
+        folder / "classifier", dtype=torch.float32
+    ).eval()
+    theirs = []
+    for group in groups:
+        for response in group.responses:
+            talk = [{"role": "user", "content": group.prompt[0].text}]
+            talk.append({"role": "assistant", "content": response.text})
+            tokens = tokenizer.apply_chat_template(talk, return_tensors="pt", return_dict=True)
+            with torch.no_grad():
+                theirs.append(plain(**tokens).logits[0])
+    return ours, torch.stack(theirs)
+
+
+@pytest.mark.slow
+def test_commands_on_data_of_ones_own_run(checkout):
+    """From README's forty lines of CSV to scores without hs2lib, then all that the pages do with one's own."""
+    replaced = models(checkout)
+    printed = walk(("README.md",), checkout, replaced)
+    together = "".join(printed.values())
+    assert "attributes: clarity and tone (whole numbers on a scale from 1 to 5)" in together
+    assert "This reward model, " in together and "transformers classifier" in together
+    (used,) = [shown for command, shown in printed.items() if command.endswith("use.py")]
+    assert re.findall(r"^(\w+): -?[\d.]+$", used, re.M) == ["clarity", "tone"]
+    (scored,) = [shown for command, shown in printed.items() if "hs2lib.score" in command]
+    assert "40 responses" in scored
+    reports = checkout / "reports/smoke"
+    accuracy = pd.read_csv(reports / "06_rewardbench_evaluation@mine/accuracy.csv")
+    assert accuracy.pairs.tolist() == [5], "the pairs of the five prompts that were held out"
+    mine = "05_reward_model_training@mine"
+    assert figures_as_text(nbformat.read(reports / mine / f"{mine}.ipynb", 4)) == []
+    ours, theirs = scores_with_and_without_us(checkout, mine)
+    assert (theirs - ours).abs().max() < 1e-4
+    executed = nbformat.read(checkout / "my-01.ipynb", 4)
+    outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert figures_as_text(executed) == []
+    walk(WALKS["own data"][1:], checkout, replaced, done=printed)
+    runs = made(checkout)
+    assert {"05@mine", "06@mine", "05@prefer", "06@prefer", "06@pairs", "16@mine"} <= runs
+    assert {"07@mine", "08@mine", "07@bt", "08@bt"} <= runs
+
+
+@pytest.mark.slow
+def test_commands_of_the_suite_run(checkout):
+    """After all that notebook 13 reads; a judge on loopback answers in the place of one's own."""
+    run(PYTHON + "-m hs2lib.run 13", checkout)
+    with serve(lambda question, nth: Reply()) as server:
+        walk(WALKS["suite"], checkout, {"http://localhost:8000/v1": server.url})
+        assert server.asked
+    assert {"13@judged", "07@by-truth"} <= made(checkout)
+
+
+@pytest.mark.slow
+def test_commands_of_named_runs_run(checkout):
+    walk(WALKS["named runs"], checkout, models(checkout))
+    names = {"05@bt", "06@alone", "06@bt", "07@bt", "07@tiny", "08@bt", "08@tiny", "06@seed-1"}
+    assert names <= made(checkout)
+    folder = checkout / "reports/smoke/08_dpo@bt"
+    read = json.loads((folder / "manifest.json").read_text())["upstream"]
+    assert {"05_reward_model_training@bt", "07_sft@bt"} <= set(read)
+
+
+@pytest.mark.slow
+def test_commands_beside_the_published_run(checkout):
+    """The published reports of 05 and 07 stand for reports of one's own, and 07's for another seed."""
+    published = CHECKOUT / "reports/published/demo"
+    for name in ("05_reward_model_training", "07_sft"):
+        shutil.copytree(published / name, checkout / "reports/demo" / name)
+    shutil.copytree(published / "07_sft", checkout / "reports/demo/07_sft@seed-1")
+    printed = walk(WALKS["published"], checkout, {})
+    compared = [shown for command, shown in printed.items() if "--compare" in command]
+    assert len(compared) == 3 and not any("CONCLUSION CHANGED" in shown for shown in compared)
+
+
+@pytest.mark.slow
+def test_commands_of_an_audit_run(checkout):
+    printed = walk(WALKS["audit"], checkout, models(checkout))
+    assert len(printed) == 2
+    assert (checkout / "audit/audit.md").is_file()
