@@ -23,6 +23,7 @@ from hs2lib.corpus.generate import is_generated, prompt_of, task_of
 from hs2lib.corpus.grade import grade, true_goodness
 from hs2lib.evaluate import questions
 from hs2lib.evaluate.comparison import Comparison
+from hs2lib.evaluate.content import GIVES_BACK
 from hs2lib.evaluate.response_rows import SCORE, TEXT, TRUTH
 from hs2lib.group import Group, Response
 from hs2lib.models.policy import Policy
@@ -375,8 +376,11 @@ def overlooked(mistakes: Sequence[tuple[Group, list[Answer]]]) -> pd.DataFrame:
 
 
 def overlooked_in_words(lost: pd.DataFrame) -> str:
-    """The part that the judge overlooked most, in words. lost: of `overlooked`."""
-    most = lost.iloc[0]
+    """The part that the judge overlooked most, in words. lost: of `overlooked`.
+
+    What is given back where an answer ends at 0 is no fault.
+    """
+    most = lost[lost.part != GIVES_BACK].iloc[0]
     return (
         f"In these pairs, picked because the chosen sample is truly worse, it loses most by "
         f"{most.part}: {most.difference:.2f} points more than the rejected one."

@@ -100,14 +100,12 @@ def _with_sorted_columns(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.reindex(columns=[*leading, *others, *trailing])
 
 
-def draw(training: pd.DataFrame, validation: pd.DataFrame, *, alone: bool = False) -> Figure:
+def draw(training: pd.DataFrame, validation: pd.DataFrame) -> Figure:
     """Loss in training and on validation by step, and what else validation says.
 
     On the right is Pearson's R of each attribute, or the accuracy, whichever validation has.
 
     training, validation: the tables of `curves`.
-    alone: the validation loss by itself stands on the right, on a scale of its own. For a loss that
-        changes by less than a batch differs from the next.
     """
     fig = Figure(figsize=(9, 2.8), layout="constrained")
     left, right = fig.subplots(1, 2, sharex=True)
@@ -121,10 +119,6 @@ def draw(training: pd.DataFrame, validation: pd.DataFrame, *, alone: bool = Fals
     left.set(xlabel="step", ylabel="loss")
     left.xaxis.get_major_locator().set_params(integer=True)  # of both panels: they share it
     left.legend()
-    if alone:
-        right.plot(validation.step, validation.loss, "o-", color=style.VERMILLION, ms=4)
-        right.set(xlabel="step", ylabel="loss on validation")
-        return fig
     pearson = [name for name in validation.columns if name.startswith("Pearson ")]
     for name in pearson or validation.columns.intersection(["accuracy"]):
         label = name.removeprefix("Pearson ")

@@ -114,6 +114,9 @@ def test_pairs_of_which_the_judge_takes_the_worse_come_worst_first(faulty):
     assert set(parts.part) == set(COSTS) and parts.difference.is_monotonic_decreasing
     assert parts.difference.sum() == pytest.approx(np.mean(lost))
     assert "it loses most by habits" in judged.overlooked_in_words(parts)
+    parts.loc[parts.part == "ends at 0", "difference"] = 9.0  # given back by the other one
+    parts = parts.sort_values("difference", ascending=False)
+    assert "it loses most by habits" in judged.overlooked_in_words(parts)
     shown = judged.as_answers(SampledPairs(faulty, scores, [], {}), prompt=1, most=5)
     assert [answer.score for answer in shown] == [0, 1]
 
