@@ -794,6 +794,8 @@ def draw() -> None:
 def gains_figure(result: dict, seeds: pd.DataFrame) -> Figure:
     """What each method and each control adds to the truth of its start: every seed, mean, interval.
 
+    A control that stays at its start has its seeds alone.
+
     Args:
         result: as `write` writes it.
         seeds: of works.csv: a column for each of `KEYS` and each measure.
@@ -825,7 +827,10 @@ def gains_figure(result: dict, seeds: pd.DataFrame) -> Figure:
         shown = [name for name in order if (name in CONTROLS) == is_control and name in part.index]
         at = np.array([order.index(name) for name in shown]) + (0.17 if temperature else -0.17)
         rows = part.loc[shown]
-        figures.dots(ax, at, rows["value"], rows["low"], rows["high"], look, label=label)
+        # Of a control that did not train in most seeds a mean says nothing.
+        trained = np.array([name not in result["at their start"] for name in shown], dtype=bool)
+        rows = rows[trained]
+        figures.dots(ax, at[trained], rows["value"], rows["low"], rows["high"], look, label=label)
         by_seed = gains[gains["temperature"] == temperature].set_index("policy")[TRUTH]
         for place, name in zip(at, shown, strict=True):
             values = by_seed.loc[[name]]

@@ -273,6 +273,7 @@ def test_the_figure_says_what_works_and_which_control_did_not_train():
         gains = of_dpo[of_dpo.temperature == temperature].truth
         assert marks[place] == pytest.approx(gains.mean(), abs=1e-3)
         assert ticks[place] == pytest.approx(sorted(gains))
+    assert 2.83 in ticks and 2.83 not in marks, "a mean of a control that did not train"
     result["verdicts"] = dict.fromkeys(result["verdicts"], "not shown")
     assert works.gains_figure(result, seeds).get_suptitle().startswith("No method is shown")
     plt.close("all")

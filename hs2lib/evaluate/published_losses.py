@@ -51,7 +51,7 @@ def source() -> str:
     return (
         f"{PUBLISHED}, commit {of_all['commit'][:7]}: small world (generated), seeds {seeds}, "
         f"{of_all['prompts']} held-out prompts each. "
-        "Generated data: says nothing about the paper's"
+        "Generated data, which say nothing about the paper's"
     )
 
 

@@ -264,7 +264,7 @@ class Run:
         if self.warning:
             notes += f" {self.warning}"
         if self.generated:
-            notes += " Generated data: says nothing about the paper's."
+            notes += " Generated data, which say nothing about the paper's."
         if any(source["partial"] for source in self.sources):
             notes += " Partial."
         tier = f"Tier {self.tier}"

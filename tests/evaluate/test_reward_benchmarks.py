@@ -356,7 +356,7 @@ def test_what_notebook_06_left_stands_beside_if_it_is_of_the_same_model(tmp_path
     assert row["random answer (%)"] == "50.0"
     source = today.rewardbench_source(setup_of())
     assert source.startswith(f"notebook 06, tier smoke: {made_reports.MADE['name']}")
-    assert source.endswith("Generated data: says nothing about the paper's")
+    assert source.endswith("Generated data, which say nothing about the paper's")
     assert today.rewardbench_row(saved[2], setup_of()).empty
     random_head = reward_model.RewardModel.new("tiny", seed=1)
     assert today.rewardbench_row(random_head, setup_of()).empty
