@@ -564,7 +564,9 @@ def rewardbench_source(setup: Setup) -> str:
     if completed is None:
         return ""
     pairs = next((source["name"] for source in completed.manifest["sources"]), "no data")
-    generated = ". Generated data, which say nothing about the paper's" if completed.generated else ""
+    generated = (
+        ". Generated data, which say nothing about the paper's" if completed.generated else ""
+    )
     return f"notebook 06, tier {setup.tier}: {pairs}{generated}"
 
 
