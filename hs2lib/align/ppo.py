@@ -1001,16 +1001,25 @@ _MEANING: dict[str, tuple[object, dict[object, str]]] = {
 
 
 def choices(recipe: PPO) -> pd.DataFrame:
-    """What runs, where the paper is silent or a reader may choose: rows (setting, this run, ..).
+    """What runs beside what the paper ran: rows (setting, this run, ..).
 
-    Columns: this run, the paper (section 4.4) or its reference code, and what this run's value
-    means.
+    Sizes and rates first, then what the paper leaves open or a reader may choose. Columns: this
+    run, the paper (section 4.4) or its reference code, and what this run's value means.
     """
     credit = "a token gets less credit, the further the end of the answer is away"
     if recipe.lam == 1:
         credit = "every token gets the answer's reward, less the KL penalties from it on"
     rows = [
-        ("kl_weight", recipe.kl_weight, 0.003, "reward units a nat of KL"),
+        ("learning_rate", recipe.learning_rate, 1e-7, "of AdamW, constant after any warm-up"),
+        ("batch", recipe.batch, 128, "prompts per optimiser step"),
+        ("buffer", recipe.buffer, 128, "prompts per round"),
+        (
+            "n_standard",
+            recipe.n_standard or "all",
+            "all",
+            "groups that set the reward's mean and SD",
+        ),
+        ("kl_weight", recipe.kl_weight, 0.003, "reward units per nat of KL"),
         ("n_samples", recipe.n_samples, 1, "answers to a prompt in a round"),
         ("lam", recipe.lam, 0.95, credit),
         ("ratio_clip", recipe.ratio_clip, 0.2, "how far a token's ratio counts"),

@@ -92,5 +92,5 @@ def style() -> pd.DataFrame:
     )
     for extras in rules.EXTRAS[1:]:
         some = rules.style(whole, np.zeros(1), np.full(1, extras), np.ones(1))[0]
-        rows[f"added by {extras:g} such sentences an item"] = some - plain
+        rows[f"added by {extras:g} such sentences per item"] = some - plain
     return pd.DataFrame(rows, index=list(ATTRIBUTES)).T.rename_axis("style")

@@ -5,6 +5,7 @@
     ranked.agreement()        # of the two
     ranked.rules()            # of the longest, the likeliest .. of n, beside them
     ranked.likeliest_sentences()    # what a rule without a reward model reaches
+    ranked.worth_in_words()   # does the favourite beat what costs no reward model?
     ranked.with_greedy(compared.greedy_answers(sft), reward_model, setup)    # and greedy decoding
     drawn(answered, reward_model, setup).winner(0, 16)    # the text that wins of the first 16
 
@@ -51,9 +52,11 @@ RULES_AT = (4, 16)
 def chances(n: int, total: int) -> np.ndarray:
     """Chance of each of `total` answers, the worst first, to be the best of n drawn of them.
 
-    Of N answers the i-th is the best of n with chance C(i - 1, n - 1) / C(N, n), so that N answers
-    give every n exactly. By hand: of 3 answers, the best of 2 is never the first, once in three
-    times the second. Returns float64 [total].
+    Of N answers the i-th is the best of n with chance C(i - 1, n - 1) / C(N, n). So N answers give
+    an unbiased estimate for every n up to N. At n = N it rests on one choice per prompt. By hand:
+    of 3 answers, the best of 2 is never the first, once in three times the second.
+
+    Returns float64 [total].
     """
     return np.array([math.comb(i, n - 1) / math.comb(total, n) for i in range(total)])
 
@@ -144,14 +147,16 @@ class Ranked:
     def rule_sentences(self) -> list[str]:
         """Whether the reward model reaches more than rules without content, at the largest n.
 
-        Empty for real prompts.
+        The greedy answer, where it is known, stands beside the rules. Empty for real prompts.
         """
         if np.isnan(self.values[TRUTH]).all():
             return []
         most = [self.total]
         by_score = self.gains_by_prompt(most)[:, 0]
         compared = []
-        for rule in [rule for rule in (LONGEST, LIKELIEST) if rule in self.others]:
+        for rule in (LONGEST, LIKELIEST, GREEDY_RULE):
+            if rule not in self._without_model:
+                continue
             by_rule = self.gains_by_prompt(most, rule=rule)[:, 0]
             _, low, high = questions.mean(by_score - by_rule, self.ids, **self.resampled)
             verdict = questions.beside_0(
@@ -161,9 +166,11 @@ class Ranked:
                 below="**less than**",
                 neither="not shown to differ from",
             )
+            other = f"one taken by the rule *{rule}*"
+            if rule == GREEDY_RULE:
+                other = "the greedy answer"
             compared.append(
-                f"{verdict} one taken by the rule *{rule}* ({by_rule.mean():+.2f}; difference "
-                f"{low:.2f} to {high:.2f})"
+                f"{verdict} {other} ({by_rule.mean():+.2f}; difference {low:.2f} to {high:.2f})"
             )
         value, low, high = questions.mean(by_score, self.ids, **self.resampled)
         at_random = questions.beside_0(
@@ -180,6 +187,45 @@ class Ranked:
         if compared:
             sentences.append(f"By prompt that is {', '.join(compared)}.")
         return sentences
+
+    @property
+    def _without_model(self) -> list[str]:
+        """The rules of `others`, which need no reward model, and the greedy answer where known."""
+        greedy = [GREEDY_RULE] if self.greedy else []
+        return [*self.others, *greedy]
+
+    def worth_in_words(self) -> str:
+        """Whether the reward model's favourite beats what costs no reward model, in a sentence.
+
+        At the largest n, by the truth, paired by prompt. "" for real prompts, and where neither the
+        likeliest nor the greedy answer is known. By hand: favourites of truth 3, 3 and greedy
+        answers of 1, 1 differ by 2 at every prompt, so that the favourite beats them.
+        """
+        if np.isnan(self.values[TRUTH]).all():
+            return ""
+        most = [self.total]
+        by_score = self.gains_by_prompt(most)[:, 0]  # [prompts]
+        names = {LIKELIEST: f"the likeliest of {self.total}", GREEDY_RULE: "the greedy answer"}
+        compared = []
+        for rule, name in names.items():
+            if rule not in self._without_model:
+                continue
+            apart = by_score - self.gains_by_prompt(most, rule=rule)[:, 0]  # [prompts]
+            value, low, high = questions.mean(apart, self.ids, **self.resampled)
+            verdict = questions.beside_0(
+                low,
+                high,
+                above="beats",
+                below="**falls short of**",
+                neither="is **not shown to beat**",
+            )
+            compared.append(f"{verdict} {name} ({value:+.2f}, {low:.2f} to {high:.2f})")
+        if not compared:
+            return ""
+        return (
+            f"By the truth, the reward model's favourite of {self.total} "
+            f"{', and '.join(compared)}. These need no reward model."
+        )
 
     def level_sentences(self, recipe: PPO) -> list[str]:
         """What one drawn answer is worth, and what greedy decoding adds to that.

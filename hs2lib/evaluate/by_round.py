@@ -317,12 +317,17 @@ def order_in_words(group: Group, rewarded: pd.DataFrame) -> list[str]:
     n_right = np.count_nonzero((gap > 0) & (by_reward > 0))
     best = int(truth.argmax())
     advantage = rewarded["reward less baseline"].iloc[best]
-    pushed = "likelier" if advantage > 0 else "**less likely**"
+    pull = "Its advantage is 0, so that its own gradient is 0"
+    if advantage > 0:
+        pull = "Its advantage is positive, so that its own gradient raises its likelihood"
+    elif advantage < 0:
+        pull = "Its advantage is **negative**, so that its own gradient lowers its likelihood"
     return [
         f"Of the {n_differ} pairs of these answers that truly differ, "
         f"the reward orders {n_right} as the truth does.",
-        f"The truly best one, answer {best + 1}, is {advantage:+.2f} off the baseline: "
-        f"it becomes {pushed}. One group is an example, and no measure of the reward model.",
+        f"The truly best one, answer {best + 1}, is {advantage:+.2f} off the baseline. {pull}. "
+        "The likelihood after the step was not measured. One group is an example, and no measure "
+        "of the reward model.",
     ]
 
 
@@ -360,26 +365,40 @@ def shown(curves: pd.DataFrame, recipe: PPO) -> pd.DataFrame:
     return curves.drop(columns=silent).astype({"round": int})
 
 
-def start_in_words(curves: pd.DataFrame, rated: Sequence[Group], reward: RewardModel) -> list[str]:
+def start_in_words(
+    curves: pd.DataFrame, rated: Sequence[Group], reward: RewardModel, recipe: PPO
+) -> list[str]:
     """Score and truth of the first round's answers beside those of the data's responses.
 
-    Empty of real prompts.
+    The last sentence says whether the reward model overrates the answers before any training, which
+    is a score above the truth. Empty of real prompts.
 
     curves: of `of_ppo`.
     rated: the groups whose responses set the reward's scale.
     reward: the standardised reward model, which has their mean.
+    recipe: of the training.
     """
     truth = truth_of_responses(rated).mean()
     first = curves.iloc[0]
     if np.isnan(truth) or np.isnan(first[TRUTH]):
         return []
+    above = first[SCORE] - first[TRUTH]
+    rates = "overrates" if above > 0 else "underrates"
     return [
         f"The data's responses have a score of {reward.folded['mean']:.2f} and a truth of "
         f"{truth:.2f} on average.",
-        f"The answers of round 0, which are SFT's, have a score of {first[SCORE]:.2f} "
-        f"and a truth of {first[TRUTH]:.2f}. "
-        f"Their score is {first[SCORE] - first[TRUTH]:+.2f} points off their truth.",
+        f"The answers of round 0, which are SFT's at temperature {recipe.temperature:g}, have a "
+        f"score of {first[SCORE]:.2f} and a truth of {first[TRUTH]:.2f}.",
+        f"So before any training the reward model {rates} these answers: their score lies "
+        f"{_beside(above)} their truth. The score of the data's responses lies "
+        f"{_beside(reward.folded['mean'] - truth)} theirs.",
     ]
+
+
+def _beside(above: float) -> str:
+    """How far one number lies from another, in words: "1.70 points above"."""
+    side = "above" if above > 0 else "below"
+    return f"{abs(above):.2f} points {side}"
 
 
 def in_words(curves: pd.DataFrame, recipe: PPO) -> str:
@@ -388,7 +407,7 @@ def in_words(curves: pd.DataFrame, recipe: PPO) -> str:
     last = curves.iloc[-1]
     words = (
         f"From the first round to the last the KL from SFT goes from {first.kl:.2f} to "
-        f"{last.kl:.2f} nats a response, the length from {first.length:.0f} to {last.length:.0f} "
+        f"{last.kl:.2f} nats per response, the length from {first.length:.0f} to {last.length:.0f} "
         f"tokens. Both are of answers sampled at temperature {recipe.temperature:g} to the rounds' "
         f"own prompts. At most {curves['clip fraction'].max():.1%} of a round's tokens were "
         f"clipped. The baseline explains {curves.explained.median():.0%} of the returns' variance "
@@ -423,7 +442,14 @@ def verdict(gains: pd.DataFrame, policy: str) -> list[str]:
     ]
 
 
-def together(frames: Sequence[pd.DataFrame], policy: str, against: str, **resampled: int) -> str:
+def together(
+    frames: Sequence[pd.DataFrame],
+    policy: str,
+    against: str,
+    *,
+    sampled: str = "",
+    **resampled: int,
+) -> str:
     """How far score and truth rise together on held-out prompts, and whether they part.
 
     "" where nobody knows the truth. By hand: of two prompts the score rises by 2 and 2, the truth
@@ -432,6 +458,7 @@ def together(frames: Sequence[pd.DataFrame], policy: str, against: str, **resamp
     frames: rows of both policies among others, as `Comparison.frames`.
     policy: the one that was trained.
     against: the one that it began with.
+    sampled: how the answers were, in words, as "at temperature 0.7".
     resampled: n_boot and seed.
     """
     rows = pd.concat(frames, ignore_index=True)
@@ -449,11 +476,25 @@ def together(frames: Sequence[pd.DataFrame], policy: str, against: str, **resamp
         below="the truth outruns the score: difference",
         neither="they are not shown to part: difference",
     )
+    how = f" {sampled}" if sampled else ""
     return (
-        f"{policy} less {against}, {len(apart)} held-out prompts: score "
+        f"{policy} less {against}, {len(apart)} held-out prompts{how}: score "
         f"{risen[SCORE].mean():+.2f}, truth {risen[TRUTH].mean():+.2f}; {parted} {value:+.2f} "
         f"({low:.2f} to {high:.2f}, by prompt)."
     )
+
+
+def gained_in_rounds(curves: pd.DataFrame, first: int, last: int) -> dict[str, float]:
+    """The mean of the last rounds less that of the first ones, by measure; the truth where known.
+
+    curves: of `of_ppo`. first, last: so many rounds.
+    """
+    gains = {}
+    for measure in (SCORE, TRUTH):
+        gained = curves[measure].iloc[-last:].mean() - curves[measure].iloc[:first].mean()
+        if not np.isnan(gained):
+            gains[measure] = gained
+    return gains
 
 
 def title_of_rounds(curves: pd.DataFrame, first: int, last: int) -> str:
@@ -462,12 +503,26 @@ def title_of_rounds(curves: pd.DataFrame, first: int, last: int) -> str:
     curves: of `of_ppo`. first: rounds at the start that the last ones are compared with. last: so
     many of them.
     """
-    parts = []
-    for measure in (SCORE, TRUTH):
-        gained = curves[measure].iloc[-last:].mean() - curves[measure].iloc[:first].mean()
-        if not np.isnan(gained):
-            parts.append(f"{measure} {gained:+.2f}")
+    gains = gained_in_rounds(curves, first, last)
+    parts = [f"{measure} {gained:+.2f}" for measure, gained in gains.items()]
     return f"PPO, last {min(last, len(curves))} rounds less first {first}:\n{', '.join(parts)}"
+
+
+def rounds_in_words(curves: pd.DataFrame, first: int, last: int, recipe: PPO) -> str:
+    """What the rounds gained in score and truth, and why that is no test; "" for real prompts.
+
+    curves, first, last: as for `title_of_rounds`. recipe: of the training.
+    """
+    gains = gained_in_rounds(curves, first, last)
+    if TRUTH not in gains:
+        return ""
+    return (
+        f"In training, at temperature {recipe.temperature:g}, the last {min(last, len(curves))} "
+        f"rounds less the first {first}: score {gains[SCORE]:+.2f}, truth {gains[TRUTH]:+.2f}. "
+        "These have no interval. The first rounds are partly trained, and each round has other "
+        "prompts. Whether score and truth part is tested on held-out prompts, which both policies "
+        "answer."
+    )
 
 
 def kl_in_words(gains: pd.DataFrame, policy: str, curves: pd.DataFrame, recipe: PPO) -> list[str]:
@@ -477,14 +532,17 @@ def kl_in_words(gains: pd.DataFrame, policy: str, curves: pd.DataFrame, recipe: 
     `of_ppo`. recipe: of the training.
     """
     sentences = [
-        f"The last round has {curves.iloc[-1].kl:.2f} nats a response from SFT, of answers sampled "
-        f"at temperature {recipe.temperature:g} to its training prompts."
+        f"The last round has {curves.iloc[-1].kl:.2f} nats per response from SFT, of answers "
+        f"sampled at temperature {recipe.temperature:g} to its training prompts."
     ]
     held_out = gains[(gains.policy == policy) & (gains.measure == "kl")]
     if not held_out.empty:
-        sentences.append(
-            f"On held-out prompts the same log-ratio is {held_out.iloc[0, 2]:.2f}, of answers "
-            f"sampled at temperature {recipe.eval_temperature:g} and top-p {recipe.eval_top_p:g}: "
-            "the KL of no policy, so that the two need not agree."
-        )
+        words = f"On held-out prompts the mean log-ratio to SFT is {held_out.iloc[0, 2]:.2f} nats."
+        if (recipe.eval_temperature, recipe.eval_top_p) != (1, 1):
+            words += (
+                f" These answers are drawn at temperature {recipe.eval_temperature:g} and top-p "
+                f"{recipe.eval_top_p:g}, not from the trained distribution. So their mean "
+                "log-ratio is not a KL."
+            )
+        sentences.append(words)
     return sentences

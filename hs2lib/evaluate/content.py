@@ -3,6 +3,7 @@
     content = of_policies(compared, {"base": base, "SFT": policy})
     parts = parts_of(compared, {"SFT": sft, "PPO": policy})    # what takes goodness away
     trap_in_words(parts)                                       # was it jargon?
+    jargon_in_words({"SFT": before, "PPO": after}, "sampled")  # jargon of sampled answers
     cut = unfinished(compared, {"SFT": sft, "DPO": policy})    # answers that do not end
 
 Paper: silent; the answers are to prompts of the small world, whose tasks are known.
@@ -11,6 +12,7 @@ Paper: silent; the answers are to prompts of the small world, whose tasks are kn
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from hs2lib.corpus import generate, grade
@@ -19,10 +21,14 @@ from hs2lib.evaluate.questions import beside_0, mean
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.report.answers import Answer
+from hs2lib.stats.bootstrap import bootstrap
 
 TREATS = "answers that treat what was asked (%)"
 # The part of `grade.COSTS` that is no loss: it gives back what faults take below an attribute's 0.
 GIVES_BACK = "ends at 0"
+# Points per answer of jargon in the answers of the start. Where they lose less, there is hardly any
+# jargon that a training could press on.
+HARDLY_ANY = 0.05
 
 
 @dataclass(frozen=True)
@@ -157,7 +163,8 @@ def lost_in_words(name: str, answered: Sequence[Group]) -> str:
 def parts_in_words(parts: pd.DataFrame) -> list[str]:
     """Which parts cost less than before, and which cost more.
 
-    Only faults are named: more of "ends at 0" means more faults at once, and no better answer.
+    Only faults are named: more of "ends at 0" means more faults at once, and no better answer. The
+    largest rise that is nearly shown is named with its interval (`_nearly_more`).
 
     parts: of `parts_of`.
     """
@@ -170,7 +177,26 @@ def parts_in_words(parts: pd.DataFrame) -> list[str]:
         listed = [f"{row.part} ({row.difference:+.2f})" for row in changed.itertuples()]
         lost = f"{names[1]}'s answers lose {words} than {names[0]}'s by: "
         texts.append(f"{lost}{', '.join(listed) or 'nothing clearly'}.")
+    texts[1] += _nearly_more(faults)
     return texts
+
+
+def _nearly_more(faults: pd.DataFrame) -> str:
+    """The largest rise that is not shown but nearly is, in a sentence; "" where there is none.
+
+    A rise is nearly shown where it is more than half as large as its interval reaches down from it.
+    By hand: .10 with -.05 to .25 reaches down by .15, and is; with -.15 to .35 it is not.
+
+    faults: rows of `parts_of`.
+    """
+    low = faults["95 % low"]
+    reach = faults.difference - low
+    nearly = faults[(low <= 0) & (faults.difference > reach / 2)]
+    if nearly.empty:
+        return ""
+    most = nearly.loc[nearly.difference.idxmax()]
+    interval = f"{most['95 % low']:+.2f} to {most['95 % high']:+.2f}"
+    return f" Not shown: {most.part} ({most.difference:+.2f}, {interval})."
 
 
 def habits_in_words(parts: pd.DataFrame) -> str:
@@ -198,6 +224,9 @@ def habits_in_words(parts: pd.DataFrame) -> str:
 def trap_in_words(parts: pd.DataFrame) -> str:
     """Whether a policy lost more by jargon, which raters like and the truth does not.
 
+    Where the start hardly loses by jargon (`HARDLY_ANY`) and no rise is shown, these answers say
+    little about the trap.
+
     parts: of `parts_of`.
     """
     before, after = parts.columns[1:3]
@@ -211,10 +240,58 @@ def trap_in_words(parts: pd.DataFrame) -> str:
         below=f"{after} left the trap of the small world alone",
         neither="the trap of the small world is not shown to be sprung",
     )
+    if row[before] < HARDLY_ANY and not low > 0:
+        verdict = (
+            f"{before}'s greedy answers hold almost no jargon, so that greedy answers hardly test "
+            "the trap of the small world"
+        )
     return (
-        f"Jargon, which raters like more than it is worth, costs {row[after]:.2f} points an answer "
-        f"after {row[before]:.2f} ({row.difference:+.2f}, {low:+.2f} to {high:+.2f}): {verdict}."
+        f"Jargon, which raters like more than it is worth, costs {row[after]:.2f} points per "
+        f"greedy answer after {row[before]:.2f} "
+        f"({row.difference:+.2f}, {low:+.2f} to {high:+.2f}): {verdict}."
     )
+
+
+def jargon_in_words(answers: Mapping[str, Sequence[Group]], sampled: str, **resampled: int) -> str:
+    """How many sentences of jargon an answer has, before and after, in a sentence.
+
+    Greedy answers may hold no jargon where sampled ones do. Whole prompts are drawn anew for the
+    interval. So the difference is paired by prompt where both have the same prompts.
+
+    answers: groups of two, by name; the second is compared with the first.
+    sampled: how they were sampled, in words.
+    resampled: n_boot and seed.
+
+    Returns "" for real prompts.
+    """
+    before, after = answers
+    if not all(generate.is_generated(groups) for groups in answers.values()):
+        return ""
+    sums = []  # of each answer: its jargon and 1 of the first, then of the second
+    prompts = []
+    for groups, place in zip(answers.values(), (0, 2), strict=True):
+        for group in groups:
+            task = generate.task_of(group.id)
+            for answer in group.responses:
+                row = [0.0, 0.0, 0.0, 0.0]
+                row[place] = grade.grade(task, answer.text).expert
+                row[place + 1] = 1.0
+                sums.append(row)
+                prompts.append(group.id)
+    means = bootstrap(np.array(sums), np.array(prompts), _means_and_change, **resampled)
+    change, low, high = means.at(2)
+    verdict = beside_0(low, high, above="**a rise**", below="a fall", neither="not shown to change")
+    return (
+        f"Sentences of jargon per answer, {sampled}: {before} {means.estimate[0]:.2f}, {after} "
+        f"{means.estimate[1]:.2f} ({change:+.2f}, {low:+.2f} to {high:+.2f}), {verdict}."
+    )
+
+
+def _means_and_change(sums: np.ndarray) -> np.ndarray:
+    """Two means and the second less the first, from sums and numbers of both: [B, 4] to [B, 3]."""
+    first = sums[:, 0] / sums[:, 1]
+    second = sums[:, 2] / sums[:, 3]
+    return np.stack([first, second, second - first], axis=1)
 
 
 def change_in_words(prompt: Group, before: Answer, after: Answer) -> str:

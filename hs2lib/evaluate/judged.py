@@ -3,7 +3,9 @@
     rated = judge("rated responses", compared.prompts, reward_model, setup)
     own = of_round("own samples", first)
     of_dpo = of_policy("DPO's answers", policy, compared)
-    table([rated, own, of_dpo], **recipe.resampled)   # R within a prompt, pairs right
+    read = table([rated, own, of_dpo], **recipe.resampled)    # R within a prompt, pairs right
+    shown(read)                               # the same for a reader, a cell with its interval
+    spread_in_words(read)                     # how much of a lower R is a smaller spread?
     places(own, **recipe.resampled)           # truth by the place in the judge's order
     misjudged(own)                            # pairs of which the judge takes the worse
 
@@ -30,10 +32,17 @@ from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.paper import head_weights
 from hs2lib.report.answers import Answer
+from hs2lib.report.report import interval
 from hs2lib.run.setup import Setup
 from hs2lib.stats.bootstrap import bootstrap, difference, inside
 
 APART = 0.5  # points of truth by which the answers of a pair truly differ
+
+# Columns of `table`: an estimate and the ends of its 95 % interval.
+R = ("R within a prompt", "R, 95 % low", "R, 95 % high")
+RIGHT = ("pairs right (%)", "pairs right, 95 % low", "pairs right, 95 % high")
+LESS = ("R minus the first row's", "R minus, 95 % low", "R minus, 95 % high")
+SPREAD = "spread of truth"
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,10 @@ class Judged:
         truth, scores = self.centred
         spread = np.sqrt((truth**2).sum() * (scores**2).sum())
         return float((truth * scores).sum() / spread) if spread else np.nan
+
+    def first(self, n: int, name: str) -> "Judged":
+        """The answers to the first n prompts, under another name."""
+        return Judged(name, self.groups[:n], self.scores[:n], self.truth[:n])
 
 
 def judge(
@@ -155,11 +168,11 @@ def of_round(name: str, sampled: SampledPairs) -> Judged | None:
 def table(judged: Sequence[Judged], **resampled: int) -> pd.DataFrame:
     """How well score and truth agree among the answers to one prompt, a row a set of answers.
 
-    Columns: answers, prompts, a prompt (how many answers), "R within a prompt" and "pairs right
-    (%)" with their 95 % intervals over prompts, and "spread of truth", the mean SD among the
-    answers to a prompt. Pairs, as many as "pairs" says, have truths `APART` or more apart. Where
-    the spread is small, R is small too, so the three belong together. "R, less the first" and its
-    interval are paired by prompt; nan for sets of other prompts than the first one's.
+    Columns: answers, prompts, answers per prompt, "R within a prompt" and "pairs right (%)" with
+    their 95 % intervals over prompts, and "spread of truth", the mean SD among the answers to a
+    prompt. Pairs, as many as "pairs" says, have truths `APART` or more apart. Where the spread is
+    small, R is small too, so the three belong together. "R minus the first row's" and its interval
+    are paired by prompt; nan for sets of other prompts than the first one's.
 
     resampled: n_boot and seed.
     """
@@ -181,10 +194,72 @@ def table(judged: Sequence[Judged], **resampled: int) -> pd.DataFrame:
             less_first = tuple(map(float, paired))
         own = (one.agreement, float(low), float(high), len(right), *share, spread)
         rows.append((*counts, *own, *less_first))
-    columns = ["answers", "prompts", "a prompt", "R within a prompt", "R low", "R high"]
-    columns += ["pairs", "pairs right (%)", "pairs low", "pairs high", "spread of truth"]
-    columns += ["R, less the first", "less low", "less high"]
+    columns = ["answers", "prompts", "answers per prompt", *R, "pairs", *RIGHT, SPREAD, *LESS]
     return pd.DataFrame(rows, columns=columns)
+
+
+def shown(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `table` for a reader: "0.67 [0.53, 0.78]" in a cell.
+
+    table: of `table`.
+    """
+    cells = table[["answers", "prompts", "answers per prompt"]].copy()
+    first = table.answers.iloc[0]
+    quantities = {R: "R within a prompt", LESS: f"R minus R of {first}", RIGHT: "pairs right (%)"}
+    for columns, name in quantities.items():
+        digits = 0 if columns is RIGHT else 2
+        numbers = table[list(columns)].itertuples(index=False, name=None)
+        cells[name] = [interval(*row, digits=digits) for row in numbers]
+    cells.insert(5, "pairs", table.pairs)
+    cells[SPREAD] = table[SPREAD]
+    return cells
+
+
+def _is_lower(row: pd.Series, first: pd.Series) -> bool:
+    """Whether R of a row of `table` is shown to be lower than that of the first one.
+
+    Prompt by prompt, where both are of the same prompts, else by whether their intervals part.
+    """
+    if np.isnan(row[LESS[1]]):
+        return bool(row[R[2]] < first[R[1]])
+    return bool(row[LESS[2]] < 0)
+
+
+def restricted(r: float, ratio: float) -> float:
+    """Pearson's R where the spread of one side is so many times as large, all else alike.
+
+    Thorndike's formula for range restriction: r u / sqrt(1 - r^2 + r^2 u^2). By hand: r = .6 and
+    u = .5 give .3 / sqrt(.64 + .09) = .351.
+
+    r: before. ratio: u, the new SD over the old one.
+    """
+    return float(r * ratio / np.sqrt(1 - r**2 + (r * ratio) ** 2))
+
+
+def spread_in_words(table: pd.DataFrame) -> list[str]:
+    """How far a smaller spread of the truth alone lowers R, for each set after the first.
+
+    Sets whose spread is not smaller are passed over, and so are those whose R is not shown to be
+    lower.
+
+    table: of `table`.
+    """
+    first = table.iloc[0]
+    texts = []
+    for _, row in table.iloc[1:].iterrows():
+        if not (row[SPREAD] < first[SPREAD] and _is_lower(row, first)):
+            continue
+        expected = restricted(first[R[0]], row[SPREAD] / first[SPREAD])
+        rest = "That alone may explain it"
+        if expected > row[R[2]]:
+            rest = "That alone does not explain it"
+        texts.append(
+            f"The truth spreads less among {row.answers} (SD {row[SPREAD]:.2f} after "
+            f"{first[SPREAD]:.2f}). By the formula for range restriction that alone lowers R from "
+            f"{first[R[0]]:.2f} to about {expected:.2f}, and R is {row[R[0]]:.2f} "
+            f"({row[R[1]]:.2f} to {row[R[2]]:.2f}). {rest}."
+        )
+    return texts
 
 
 def _products(judged: Judged) -> np.ndarray:
@@ -273,21 +348,20 @@ def sentences(table: pd.DataFrame) -> list[str]:
     texts = []
     for name, row in rows.iloc[1:].iterrows():
         change = "not shown to differ from"
-        is_paired = not np.isnan(row["R, less the first"])
-        is_lower = row["less high"] < 0 if is_paired else row["R high"] < first["R low"]
-        is_higher = row["less low"] > 0 if is_paired else row["R low"] > first["R high"]
-        if is_lower:
+        is_paired = not np.isnan(row[LESS[1]])
+        is_higher = row[LESS[1]] > 0 if is_paired else row[R[1]] > first[R[2]]
+        if _is_lower(row, first):
             change = "**lower than**"
         elif is_higher:
             change = "higher than"
         paired = ""
         if is_paired:
-            bounds = f"{row['less low']:+.2f} to {row['less high']:+.2f}"
-            paired = f" (paired {row['R, less the first']:+.2f}, {bounds})"
+            bounds = f"{row[LESS[1]]:+.2f} to {row[LESS[2]]:+.2f}"
+            paired = f" (paired {row[LESS[0]]:+.2f}, {bounds})"
         texts.append(
-            f"{name}: R {row['R within a prompt']:.2f} ({row['R low']:.2f} to {row['R high']:.2f}),"
-            f" {change} the {first['R within a prompt']:.2f} of {rows.index[0]}{paired};"
-            f" {row['pairs right (%)']:.0f} % of the pairs right."
+            f"{name}: R {row[R[0]]:.2f} ({row[R[1]]:.2f} to {row[R[2]]:.2f}),"
+            f" {change} the {first[R[0]]:.2f} of {rows.index[0]}{paired};"
+            f" {row[RIGHT[0]]:.0f} % of the pairs right."
         )
     return texts
 
@@ -296,8 +370,8 @@ def pairs_in_words(table: pd.DataFrame) -> str:
     """The share of pairs in the right order of each set of answers. table: of `table`."""
     shares = []
     for row in table.to_dict("records"):
-        bounds = f"{row['pairs low']:.0f} to {row['pairs high']:.0f}"
-        shares.append(f"{row['answers']} {row['pairs right (%)']:.0f} % ({bounds})")
+        bounds = f"{row[RIGHT[1]]:.0f} to {row[RIGHT[2]]:.0f}"
+        shares.append(f"{row['answers']} {row[RIGHT[0]]:.0f} % ({bounds})")
     return (
         f"Pairs of truly different answers in the reward model's right order: {', '.join(shares)}."
     )

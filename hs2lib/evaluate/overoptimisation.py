@@ -73,7 +73,7 @@ def _exponential(ratio: float) -> float:
 
 BEST_OF_N = Law("d (alpha - beta d)", "d, root of the bound on the KL in nats", _identity, _half)
 
-RL = Law("d (alpha - beta log d)", "d, root of the KL in nats", np.log, _exponential)
+RL = Law("d (alpha - beta log d)", "d, root of the sampled KL in nats", np.log, _exponential)
 
 
 @dataclass(frozen=True)
@@ -373,10 +373,11 @@ def of_ppo(
 
 
 def table(laws: Mapping[str, Fit | None]) -> pd.DataFrame:
-    """Alpha, beta and the peak of each law, and the truth gained there.
+    """Alpha, beta and the peak of each law.
 
     Rows (pressed by, law, points, quantity, value, 95 % low, 95 % high), nan where no law was
-    fitted. points: those at a distance above 0.
+    fitted. The peak is nan where the interval of beta holds 0, as it may then lie anywhere. points:
+    those at a distance above 0.
     """
     rows = []
     for name, fitted in laws.items():
@@ -384,7 +385,10 @@ def table(laws: Mapping[str, Fit | None]) -> pd.DataFrame:
             rows.append((name, "none fitted", np.nan, "", np.nan, np.nan, np.nan))
             continue
         n_points = np.count_nonzero(fitted.points.distance > 0)
-        quantities = {"alpha": fitted.alpha, "beta": fitted.beta, "d at the peak": fitted.peak}
+        peak = fitted.peak
+        if not fitted.beta.low > 0:
+            peak = Interval(np.nan, np.nan, np.nan)
+        quantities = {"alpha": fitted.alpha, "beta": fitted.beta, "d at the peak": peak}
         for quantity, interval in quantities.items():
             values = [float(value) for value in interval]
             rows.append((name, fitted.law.formula, n_points, quantity, *values))

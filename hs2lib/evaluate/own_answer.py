@@ -104,8 +104,8 @@ def truths(group: Group, texts: Sequence[str]) -> np.ndarray:
 def compared(group: Group, texts: Mapping[str, str], model: RewardModel) -> pd.DataFrame:
     """Answers down; across what the model predicts of each attribute, with the truth in brackets.
 
-    Goodness, the weighted sum that alignment maximises, stands first where the model has its
-    outputs. Paper: section 4.3 (goodness).
+    The score, the weighted sum of predictions that alignment maximises, stands first where the
+    model has its outputs. Its truth is goodness. Paper: section 4.3 (goodness).
 
     Args:
         group: the prompt.
@@ -118,7 +118,7 @@ def compared(group: Group, texts: Mapping[str, str], model: RewardModel) -> pd.D
     if set(GOODNESS) <= set(model.attributes):
         by_model = predicted @ np.array(head_weights("goodness", model.attributes))
         by_truth = true @ np.array(head_weights("goodness", ATTRIBUTES))
-        cells["goodness"] = _cells(by_model, by_truth)
+        cells["score"] = _cells(by_model, by_truth)
     for k, name in enumerate(model.attributes):
         if name in ATTRIBUTES:
             cells[name] = _cells(predicted[:, k], true[:, ATTRIBUTES.index(name)])
@@ -199,30 +199,43 @@ def seen_in_words(
 def missed_in_words(groups: Sequence[Group], model: RewardModel) -> str:
     """Of all changes to faultless answers to these prompts: which lower the first output, and how.
 
-    Every change lowers the truth. The output that rises most is named, and what it makes of a wrong
-    value. "" without prompts.
+    Every change lowers the true helpfulness. The output that rises most is named, and in how many
+    prompts it falls with a wrong value. "" without prompts.
     """
     if not groups:
         return ""
     name = model.attributes[0]
     rises = []
     of_values = []
+    true_of_values = []
     n_lowered = 0
     for group in groups:
         texts = preset_texts(group)
         predicted = scored(group, list(texts.values()), model)[:, 0]
+        true = truths(group, [texts[AS_IT_IS], texts["change a value"]])[:, 0]  # helpfulness
         moves = dict(zip(list(texts)[1:], predicted[1:] - predicted[0], strict=True))
         n_lowered += sum(move <= -MOVES for move in moves.values())
         rises += [(move, change) for change, move in moves.items() if move >= MOVES]
-        of_values.append(f"{moves['change a value']:+.2f}")
+        of_values.append(moves["change a value"])
+        true_of_values.append(true[1] - true[0])
     words = (
-        f"Of {len(groups) * len(CHANGES)} changes that lower the truth, {n_lowered} lower "
-        f"predicted {name} by {MOVES:g} or more, and {len(rises)} raise it"
+        f"Of {len(groups) * len(CHANGES)} changes that lower the true helpfulness, {n_lowered} "
+        f"lower predicted {name} by {MOVES:g} or more, and {len(rises)} raise it by {MOVES:g} or "
+        "more"
     )
     if rises:
         most, change = max(rises)
         words += f", most *{change}* ({most:+.2f})"
-    return f"{words}. A wrong value moves it by {' and '.join(of_values)}. Prompts: {len(groups)}."
+    n_seen = sum(move <= -MOVES for move in of_values)
+    return (
+        f"{words}. A wrong value lowers it so in {n_seen or 'none'} of {len(groups)} prompts: "
+        f"it moves by {_range(of_values)}, true helpfulness by {_range(true_of_values)}."
+    )
+
+
+def _range(moves: Sequence[float]) -> str:
+    """The least and the largest of some moves in words."""
+    return f"{min(moves):+.2f} to {max(moves):+.2f}"
 
 
 def of_each_family(groups: Sequence[Group]) -> list[Group]:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from hs2lib import paths
@@ -24,10 +25,19 @@ PUBLISHED = "reports/benchmarks/losses.json"
 
 # The comparisons that the paper's section 3 speaks of, and those of its sequel.
 OF_PAPER = (("plain", "helpfulness"), ("helpfulness", "five"))
+
+# Claim of section 3 -> (first, second) of learners, and these in words. What is published is first
+# minus second, which is below 0 where the claim holds.
 CLAIMS = {
-    "Ratings teach more than preferences": OF_PAPER[0],
-    "Five attributes teach more than one": OF_PAPER[1],
-}  # claim of section 3 -> (first, second); first less second is below 0 where the claim holds
+    "Ratings teach more than preferences": (
+        *OF_PAPER[0],
+        "Regression on rated helpfulness, compared with Bradley-Terry on preferences",
+    ),
+    "Five attributes teach more than one": (
+        *OF_PAPER[1],
+        "Regression on five attributes, compared with regression on helpfulness alone",
+    ),
+}
 OF_SEQUEL = (("scaled", "helpfulness"), ("scaled-begun", "helpfulness-again"))
 
 
@@ -127,7 +137,7 @@ def gains_shown() -> pd.DataFrame:
 
 
 def fewer_lose(learner: str = "five") -> tuple[float, ...]:
-    """Points of pairs that a learner has with the fewest judgements, less those with the most.
+    """Points of pairs that a learner has with the fewest judgements, minus those with the most.
 
     Returns: the mean over seeds, its interval's ends, the number of seeds, fewest, most; () where
     they are not published.
@@ -151,39 +161,58 @@ def fewer_in_words(learner: str = "five") -> str:
     if not fewer:
         return ""
     mean, low, high, n_seeds, fewest, most = fewer
+    name = title_of(learner)
     return (
-        f"{title_of(learner)}, {fewest:,} judgements in place of {most:,}: {mean:+.1f} points of "
-        f"pairs in order ({low:+.1f} to {high:+.1f}). Seeds: {n_seeds}."
+        f"{name[0].upper()}{name[1:]}, with {fewest:,} judgements, compared with {most:,} of the "
+        f"same quality: {_points(mean, low, high)}. Seeds: {n_seeds}."
     )
+
+
+def _points(difference: float, low: float, high: float) -> str:
+    """A difference in pairs in order with its interval, and whether one is shown."""
+    text = f"{difference:+.1f} points of pairs in order"
+    if np.isnan(low):
+        return f"{text}, without an interval"
+    word = "not shown to differ"
+    if low > 0:
+        word = "more"
+    elif high < 0:
+        word = "fewer"
+    return f"{text} ({low:+.1f} to {high:+.1f}), {word}"
 
 
 def claims_in_words() -> list[str]:
     """What the paper's section 3 claims, and what the small world shows of each over seeds.
 
-    A claim is shown where the interval lies on its side of 0. Empty where nothing is published.
+    A difference is above 0 where the claim holds, and the claim is shown where its whole interval
+    is. That few good data are enough is not tested: all judgements are of one quality. Empty where
+    nothing is published.
     """
     table = gains_shown()
     lines = []
-    for claim, (first, second) in CLAIMS.items():
+    for claim, (first, second, compared) in CLAIMS.items():
         rows = table[(table["first"] == first) & (table["second"] == second)]
         if len(rows):
-            low, high = rows.iloc[0][["low", "high"]]
+            row = rows.iloc[0]
             verdict = "not shown"
-            if high < 0:
+            if row.high < 0:
                 verdict = "shown"
-            elif low > 0:
+            elif row.low > 0:
                 verdict = "the contrary is shown"
-            (sentence,) = sentences([(first, second)])
-            lines.append(f"*{claim}*: {verdict} in the small world. {sentence}")
-    fewer = fewer_lose()
+            points = _points(-row.difference, -row.high, -row.low)
+            lines.append(
+                f"*{claim}*: {verdict} in the small world. {compared}: {points}. "
+                f"Seeds: {row.seeds}."
+            )
+    fewer = fewer_in_words()
     if fewer:
-        verdict = "not shown either way"
-        if fewer[2] < 0:
-            verdict = "against it, fewer judgements lose"
         lines.append(
-            f"*Few good data are enough*: {verdict} in the small world. {fewer_in_words()}"
+            f"*Few good data are enough*: not tested, as many worse data are not made here. {fewer}"
         )
     if lines:
+        lines.append(
+            f"Contrasts looked at: {len(lines)}. No interval is corrected for their number."
+        )
         lines.append(
             "A judgement is what raters say of the two responses to one prompt, as ratings or as "
             "a preference. Neither sign nor size of these differences carries over to the paper."

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from hs2lib.corpus import generate, grade
+from hs2lib.evaluate.learners import over_seeds
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models import baselines
 from hs2lib.models.reward_model import RewardModel
@@ -30,6 +31,7 @@ from hs2lib.stats import metrics
 from hs2lib.train.trainer import TrainingResult
 
 TRAINED = "trained"  # the model itself, among baselines
+RIDGE = "ridge on frozen states"  # the baseline that comes nearest to it
 
 # What predictions are held against.
 TRUTH = "truth"
@@ -41,6 +43,8 @@ SHOWN = metrics.METRICS[1:]
 LEARNING_GROUPS = (50, 100, 200, 400, 800)  # sizes of the learning curve, and all groups at its end
 LEARNING_RATERS = (1, 3, 5)
 LEARNING_DRAWS = 5  # of groups, at each size but the last
+
+RATERS_OF_LABEL = 3  # whose mean a generated label is
 
 
 @dataclass(frozen=True)
@@ -111,16 +115,22 @@ def _wide(
     rows: pd.DataFrame, down: str, value: str, order: Sequence[str], across: Sequence[str]
 ) -> pd.DataFrame:
     """Numbers with their intervals as text: one column's names down, attributes across."""
+    wide = rows.assign(cell=_cells(rows, value))
+    wide = wide.pivot(index=down, columns="attribute", values="cell")
+    return wide.loc[list(order), list(across)].rename_axis(columns=None)
+
+
+def _cells(rows: pd.DataFrame, value: str, digits: str = ".2f") -> pd.Series:
+    """Numbers of a column with their intervals as text, "value [low, high]"."""
     cells = []
     for number, low, high in rows[[value, "95 % low", "95 % high"]].itertuples(index=False):
         if np.isnan(number):
             cells.append("-")
         elif np.isnan(low):
-            cells.append(f"{number:.2f}")
+            cells.append(f"{number:{digits}}")
         else:
-            cells.append(f"{number:.2f} [{low:.2f}, {high:.2f}]")
-    wide = rows.assign(cell=cells).pivot(index=down, columns="attribute", values="cell")
-    return wide.loc[list(order), list(across)].rename_axis(columns=None)
+            cells.append(f"{number:{digits}} [{low:{digits}}, {high:{digits}}]")
+    return pd.Series(cells, index=rows.index, dtype=object)
 
 
 def for_card(evaluated: Evaluated) -> pd.DataFrame:
@@ -251,7 +261,7 @@ def _stacked(
 # The truth and the ratings
 
 
-def reference(evaluated: Evaluated) -> pd.DataFrame:
+def reference(evaluated: Evaluated, setup: Setup) -> pd.DataFrame:
     """R and pairwise accuracy of the truth with the ratings, by attribute: what a model has beside.
 
     Paper: silent. It is no upper bound. Against the ratings it is what the truth itself reaches; a
@@ -259,9 +269,10 @@ def reference(evaluated: Evaluated) -> pd.DataFrame:
     the raters' label reaches; a model that learnt from many ratings may pass that. R is the same
     both ways. Pairs are not: those are left out that are equal in what is held against.
 
-    Columns: against, attribute, metric, value. Empty where the truth is not known.
+    Columns: against, attribute, metric, value, 95 % low, 95 % high (by conversation). Empty where
+    the truth is not known.
     """
-    columns = ["against", "attribute", "metric", "value"]
+    columns = ["against", "attribute", "metric", "value", "95 % low", "95 % high"]
     if TRUTH not in evaluated.labels:
         return pd.DataFrame(columns=columns)
     sides = {TRUTH: RATINGS, RATINGS: TRUTH}
@@ -272,24 +283,59 @@ def reference(evaluated: Evaluated) -> pd.DataFrame:
             evaluated.labels[side],
             evaluated.prompts,
             evaluated.attributes,
-            n_boot=0,
+            clusters=evaluated.clusters,
+            n_boot=setup.recipe.n_boot,
+            seed=setup.recipe.seed,
         )
-        tables.append(table.assign(against=side, value=table.ours)[columns])
+        table.columns = ["attribute", "metric", "value", "95 % low", "95 % high"]
+        tables.append(table.assign(against=side)[columns])
     frame = pd.concat(tables, ignore_index=True)
     return frame[frame.metric.isin(SHOWN)].reset_index(drop=True)
 
 
-def reference_by_attribute(of_both: pd.DataFrame) -> pd.DataFrame:
-    """`reference` with a row an attribute: R, and the pairs in order, each way."""
-    wide = of_both.pivot(index="attribute", columns=["metric", "against"], values="value")
+def over_label(evaluated: Evaluated, setup: Setup) -> pd.DataFrame:
+    """R of the trained model with the truth, minus that of the raters' label, by attribute.
+
+    Paper: silent. Both are of the same responses and rise and fall together, so the difference is
+    taken on the same resamples of the conversations.
+
+    Columns: attribute, gain, 95 % low, 95 % high. Empty where the truth is not known.
+    """
+    columns = ["attribute", "gain", "95 % low", "95 % high"]
+    if TRUTH not in evaluated.labels:
+        return pd.DataFrame(columns=columns)
+    table = metrics.metric_table(
+        evaluated.predicted[TRAINED],
+        evaluated.labels[TRUTH],
+        evaluated.prompts,
+        evaluated.attributes,
+        minus=evaluated.labels[RATINGS],
+        clusters=evaluated.clusters,
+        n_boot=setup.recipe.n_boot,
+        seed=setup.recipe.seed,
+    )
+    table = table[table.metric == SHOWN[0]].drop(columns="metric")
+    return table.set_axis(columns, axis=1).reset_index(drop=True)
+
+
+def reference_by_attribute(of_both: pd.DataFrame, above: pd.DataFrame) -> pd.DataFrame:
+    """`reference` and `over_label` with a row per attribute, "value [low, high]".
+
+    The columns are R, the pairs in order each way, and the model's R minus the label's.
+    """
     pearson, accuracy = SHOWN
     columns = {
-        (pearson, RATINGS): "R of the truth with the ratings",
-        (accuracy, TRUTH): "pairs of the truth that the ratings order alike",
-        (accuracy, RATINGS): "pairs of the ratings that the truth orders alike",
+        "R of truth and ratings": (pearson, RATINGS),
+        "pairs that differ in truth: same order in ratings": (accuracy, TRUTH),
+        "pairs that differ in ratings: same order in truth": (accuracy, RATINGS),
     }
-    table = wide[list(columns)].loc[of_both.attribute.unique()]
-    return table.set_axis(list(columns.values()), axis=1)
+    shown = {}
+    for title, (metric, side) in columns.items():
+        rows = of_both[(of_both.metric == metric) & (of_both.against == side)]
+        shown[title] = _cells(rows.set_index("attribute"), "value")
+    title = "R with the truth: model minus ratings"
+    shown[title] = _cells(above.set_index("attribute"), "gain", "+.2f")
+    return pd.DataFrame(shown).loc[of_both.attribute.unique()]
 
 
 def beside(of_both: pd.DataFrame, side: str, metric: str) -> pd.Series:
@@ -327,8 +373,8 @@ def pairs_to_see(
     One is the pair that is ordered wrongly although its truth differs most; the other is ordered
     rightly, and its difference of the truth is the median. Paper: silent.
 
-    The score is goodness where the model has its outputs, else its first output. Where the truth is
-    not known the ratings stand in its place.
+    Scores are those of `score_in_words`. Where the truth is not known the ratings stand in its
+    place.
     """
     group_of = {group.id: group for group in data.groups["test"]}
     scores = _weighted(evaluated.predicted[TRAINED], evaluated.attributes)  # [rows]
@@ -344,15 +390,21 @@ def pairs_to_see(
     is_right = [np.sign(np.diff(score)[0]) == np.sign(gap) for _, score, gap in pairs]
     wrong = [pair for pair, right in zip(pairs, is_right, strict=True) if not right]
     known = [pair for pair, right in zip(pairs, is_right, strict=True) if right]
-    name = "goodness" if set(GOODNESS) <= set(evaluated.attributes) else evaluated.attributes[0]
-    whole = f"of {len(pairs):,} pairs that differ in {name} by the {evaluated.side}"
+    side = evaluated.side
+    whole = f"Of {len(pairs):,} pairs that differ in the {side} the score orders"
     chosen = []
     if wrong:
-        how = f"Ordered wrongly in {name}: {len(wrong):,} {whole}. Here: the largest difference."
+        how = (
+            f"{whole} {len(wrong):,} wrongly. "
+            f"Here: the largest difference of the {side} among these."
+        )
         chosen.append((how, max(wrong, key=lambda pair: abs(pair[2]))))
     if known:
         known.sort(key=lambda pair: abs(pair[2]))
-        how = f"Ordered rightly in {name}: {len(known):,} {whole}. Here: the median difference."
+        how = (
+            f"{whole} {len(known):,} rightly. "
+            f"Here: the median difference of the {side} among these."
+        )
         chosen.append((how, known[len(known) // 2]))
     shown = []
     for how, (group, score, _) in chosen:
@@ -361,6 +413,22 @@ def pairs_to_see(
             answers.append(Answer(f"response {k + 1}", response.text, score=float(score[k])))
         shown.append((how, group, answers))
     return shown
+
+
+def score_in_words(evaluated: Evaluated) -> str:
+    """What the one score of a response is made of, and what it is held against, in sentences.
+
+    Paper: section 4.3 for the weights. It is the weighted sum of predictions where the model has
+    these outputs, else its first output.
+    """
+    if not set(GOODNESS) <= set(evaluated.attributes):
+        name = evaluated.attributes[0]
+        return f"The score is the predicted {name}. It is held against the {evaluated.side}."
+    weights = " + ".join(f"{weight:g} {name}" for name, weight in GOODNESS.items())
+    text = f"The score weighs predictions as the paper does (section 4.3): {weights}."
+    if evaluated.side == TRUTH:
+        return f"{text} The truth is the same sum of the true attributes."
+    return f"{text} It is held against the same sum of the ratings."
 
 
 def _weighted(values: np.ndarray, attributes: Sequence[str]) -> np.ndarray:
@@ -473,22 +541,28 @@ def noise_in_short(evaluated: Evaluated, of_both: pd.DataFrame) -> str:
     reached = rows[rows.model == TRAINED].value.iloc[0]
     known = "" if TRUTH in evaluated.labels else ", by their agreement,"
     top = of_ratings.value.iloc[0]
+    least_top = of_ratings.iloc[0].get("95 % low", top)
     sentence = (
         f"Raters err: the truth itself has{known} R {top:.2f} with their ratings "
         f"of {evaluated.attributes[0]}. The model has {reached:.2f}."
     )
-    if reached < top:
-        sentence += (
-            " Noise in what it learnt from, the length of training and the size of the model "
-            "are not told apart here."
-        )
-    return sentence
+    if reached >= top:
+        return sentence
+    if rows[rows.model == TRAINED]["95 % high"].iloc[0] < least_top:
+        sentence += " So errors in the ratings of the test part do not explain the gap."
+    else:
+        sentence += " That this gap is more than chance is not shown."
+    return (
+        f"{sentence} Errors in the ratings to learn from, their number, the length of training and "
+        "the size of the model are not told apart here."
+    )
 
 
 def peaks_in_words(validations: pd.DataFrame, best_step: int) -> list[str]:
     """At which step the loss was lowest, and at which R of each attribute was highest.
 
-    Beside the lowest loss stands the next one, as on few groups the two may differ by chance.
+    Beside the lowest loss stands the next one, and how far the loss moves between neighbouring
+    checkpoints: on few groups the lowest is partly luck.
 
     validations: of `hs2lib.train.progress.curves`.
     """
@@ -502,18 +576,29 @@ def peaks_in_words(validations: pd.DataFrame, best_step: int) -> list[str]:
     if len(validations) > 1:
         lowest, next_lowest = validations.loss.nsmallest(2)
         words.append(f"Lowest and next lowest: {lowest:.4f} and {next_lowest:.4f}.")
+        moves = validations.loss.diff().abs().iloc[1:]
+        before, last = validations.step.iloc[-2:].astype(int)
+        text = (
+            f"From one checkpoint to the next the loss moves by {moves.median():.4f} in the "
+            f"median, and by {moves.iloc[-1]:.4f} from step {before} to {last}."
+        )
+        if max(moves.median(), moves.iloc[-1]) > next_lowest - lowest:
+            text += " Which step is lowest is partly luck."
+        words.append(text)
     if peaks:
         words.append(f"R is highest for {', '.join(peaks)}.")
     return words
 
 
-def reference_in_words(evaluated: Evaluated, of_both: pd.DataFrame) -> list[str]:
+def reference_in_words(
+    evaluated: Evaluated, of_both: pd.DataFrame, above: pd.DataFrame
+) -> list[str]:
     """The trained model beside the truth's R with the ratings; [] where the truth is not known.
 
     Against the ratings by attribute; then in which attributes the model's R with the truth lies
-    above that of the raters' label, which its interval says.
+    above that of the raters' label, which the interval of the paired difference says.
 
-    of_both: of `reference`.
+    of_both: of `reference`. above: of `over_label`.
     """
     if of_both.empty:
         return []
@@ -521,26 +606,23 @@ def reference_in_words(evaluated: Evaluated, of_both: pd.DataFrame) -> list[str]
     of_truth = beside(of_both, RATINGS, pearson)
     by_ratings = evaluated.rows(RATINGS, pearson)
     reached = by_ratings[by_ratings.model == TRAINED].set_index("attribute").value
-    by_truth = evaluated.rows(TRUTH, pearson)
-    by_truth = by_truth[by_truth.model == TRAINED].set_index("attribute")
     parts = [f"{name} {reached[name]:.2f} ({value:.2f})" for name, value in of_truth.items()]
-    above = []
-    below = []
-    for name, value in of_truth.items():
-        text = f"{name} {by_truth.value[name]:.2f} ({value:.2f})"
-        if by_truth["95 % low"][name] > value:
-            above.append(text)
-        elif by_truth["95 % high"][name] < value:
-            below.append(text)
+    is_above = above["95 % low"] > 0
+    is_below = above["95 % high"] < 0
+    placed = {
+        "is above the raters' label in": above.attribute[is_above],
+        "is below it in": above.attribute[is_below],
+        "is not shown to differ in": above.attribute[~(is_above | is_below)],
+    }
+    places = [f"{place} {', '.join(names)}" for place, names in placed.items() if len(names)]
     return [
         f"R of the model with the ratings, that of the truth in brackets: {'; '.join(parts)}.",
-        "R of the model with the truth, that of the raters' label in brackets: its interval lies "
-        f"above in {'; '.join(above) or 'none'}, and below in {'; '.join(below) or 'none'}.",
+        f"R with the truth, by the paired difference: the model {'; '.join(places)}.",
     ]
 
 
 def _one_rater_ahead(curve: pd.DataFrame) -> dict[int, np.ndarray]:
-    """By number of raters: R of one rater less theirs, at each of their numbers of ratings.
+    """By number of raters: R of one rater minus theirs, at each of their numbers of ratings.
 
     One rater's R between two of its points is read off the line between them, over the logarithm
     of the ratings.
@@ -557,55 +639,89 @@ def _one_rater_ahead(curve: pd.DataFrame) -> dict[int, np.ndarray]:
     return ahead
 
 
+def _ahead_by_draw(curve: pd.DataFrame) -> pd.DataFrame:
+    """What one rater has more than several, in the mean over the points: draws down, raters across.
+
+    A size with one draw alone, that of all groups, is in every draw's curve.
+    """
+    n_draws = curve.groupby("groups").draw.nunique()
+    is_single = curve.groups.map(n_draws) == 1
+    rows = {}
+    for draw in sorted(curve.draw.unique()):
+        ahead = _one_rater_ahead(curve[(curve.draw == draw) | is_single])
+        rows[draw] = {n_raters: more.mean() for n_raters, more in ahead.items()}
+    return pd.DataFrame(rows).T
+
+
+def learning_draws(curve: pd.DataFrame) -> str:
+    """What the points of a learning curve are means of, in words for a caption."""
+    n_draws = curve.draw.nunique()
+    if n_draws == 1:
+        return "one draw of groups at each size"
+    return f"means over {n_draws} draws of groups, each draw faint, and one draw of all groups"
+
+
 def learning_message(curve: pd.DataFrame) -> str:
-    """Whether more answers or more raters teach ridge more for the same ratings, for a title."""
+    """Whether more answers or more raters stand higher for the same ratings, for a title."""
     means = [more.mean() for more in _one_rater_ahead(curve).values()]
+    n_draws = curve.draw.nunique()
+    draws = "this draw" if n_draws == 1 else f"these {n_draws} draws"
     if not means:
         return "No two curves reach the same number of ratings"
     if min(means) > 0:
-        return "For the same number of ratings ridge learns more from more answers"
+        return f"Ridge, same number of ratings: more answers stand higher in {draws}"
     if max(means) < 0:
-        return "For the same number of ratings ridge learns more from more raters"
-    return "For the same number of ratings neither more answers nor more raters teach ridge more"
+        return f"Ridge, same number of ratings: more raters stand higher in {draws}"
+    return f"Ridge, same number of ratings: neither stands higher throughout in {draws}"
 
 
-def learning_in_words(curve: pd.DataFrame) -> str:
-    """What the learning curve says of one rater a response against several; "" for no curve.
+def learning_in_words(curve: pd.DataFrame) -> list[str]:
+    """What the learning curve says of one rater per response against several; [] for no curve.
 
-    Compared are points of equally many ratings. They are ridge's and have no interval, which the
-    words say.
+    Compared are points of equally many ratings, with Student's interval over the draws of groups.
+    The words say what that interval leaves out, and that the points are ridge's.
     """
     if curve.empty:
-        return ""
+        return []
+    by_draw = _ahead_by_draw(curve)
     texts = []
     for n_raters, more in _one_rater_ahead(curve).items():
-        direction = "more" if more.mean() > 0 else "less"
+        _, low, high = over_seeds(by_draw[n_raters])
+        ends = "" if np.isnan(low) else f" ({low:+.3f} to {high:+.3f})"
         texts.append(
-            f"{direction} than fewer answers rated {n_raters} times (R {more.mean():+.3f} in the "
-            f"mean, higher at {int((more > 0).sum())} of {len(more)} points)"
+            f"Ridge, same number of ratings: R of answers rated once minus that of fewer answers "
+            f"rated {n_raters} times is {more.mean():+.3f}{ends} in the mean. It is above 0 at "
+            f"{int((more > 0).sum())} of {len(more)} points."
         )
     if not texts:
-        return "No two curves reach the same number of ratings, so nothing can be compared."
-    return (
-        "For the same number of ratings, answers rated once taught ridge "
-        f"{', and '.join(texts)}. R of one rater is read between its own points, on the logarithm "
-        "of the ratings. No point has an interval, and none is of the trained model."
-    )
+        return ["No two curves reach the same number of ratings, so nothing can be compared."]
+    about = "R of one rater is read between its own points, on the logarithm of the ratings."
+    n_draws = len(by_draw)
+    if n_draws > 1:
+        about += (
+            f" Intervals are over {n_draws} draws of groups. The draws share groups and one test "
+            "part, so these intervals are too narrow."
+        )
+    else:
+        about += " One draw has no interval."
+    return [*texts, f"{about} No point is of the trained model."]
 
 
 def more_groups_in_words(curve: pd.DataFrame) -> str:
-    """What the last doubling of the groups, rated once, added to ridge; "" without two sizes."""
-    means = curve[curve.raters == 1].groupby("groups").R.mean()
+    """What the last doubling of the groups added to ridge; "" without two sizes.
+
+    The curve is that of `RATERS_OF_LABEL` raters, as the model learns from their means.
+    """
+    means = curve[curve.raters == RATERS_OF_LABEL].groupby("groups").R.mean()
     if len(means) < 2:
         return ""
     fewer, all_groups = means.index[-2:]
     is_more = means[all_groups] > means[fewer]
-    words = (
-        "More rated answers, probably" if is_more else "That more rated answers help is not shown"
-    )
+    words = "Perhaps more rated answers" if is_more else "That more rated answers help is not shown"
     return (
         f"{words}: from {fewer:,} to {all_groups:,} groups R of ridge went from "
-        f"{means[fewer]:.2f} to {means[all_groups]:.2f}."
+        f"{means[fewer]:.3f} to {means[all_groups]:.3f}, with means of {RATERS_OF_LABEL} raters. "
+        "Ridge is another model, and this has no interval. The trained model was not tried on more."
     )
 
 
@@ -622,8 +738,8 @@ def first_attribute_gains(evaluated: Evaluated, gains: pd.DataFrame) -> pd.DataF
 def verdict(evaluated: Evaluated, gains: pd.DataFrame, result: TrainingResult, setup: Setup) -> str:
     """A sentence on whether the model beats the response's length at the first attribute.
 
-    It is kept beside the model. "NO better" and "untrained" in it make a warning of every caption
-    of the model's scores (`RewardModel.warning`).
+    It is kept beside the model, with what the model reaches and ridge beside it. "NO better" and
+    "untrained" in it make a warning of every caption of the model's scores (`RewardModel.warning`).
 
     evaluated: of `evaluate`.
     gains: of `gains`.
@@ -653,8 +769,28 @@ def verdict(evaluated: Evaluated, gains: pd.DataFrame, result: TrainingResult, s
     return (
         f"This reward model, {training}, is {worth} the response's length "
         f"at telling {evaluated.attributes[0]} "
-        f"({evaluated.side}, {evaluated.groups:,} held-out prompts{reason})."
+        f"({evaluated.side}, {evaluated.groups:,} held-out prompts{reason}). "
+        f"{_reached(evaluated, metrics_that_count[0])} One training seed."
     )
+
+
+def _reached(evaluated: Evaluated, metric: str) -> str:
+    """What the trained model reaches in the first attribute, and ridge beside it, in a sentence."""
+    rows = evaluated.rows(evaluated.side, metric)
+    rows = rows[rows.attribute == evaluated.attributes[0]].set_index("model")
+    trained = rows.loc[TRAINED]
+    words = "R" if metric == SHOWN[0] else "Pairs in order"
+    if np.isnan(trained.value):
+        return f"{words} is not defined."
+    text = f"{words} {trained.value:.2f}{_ends(trained['95 % low'], trained['95 % high'])}"
+    if RIDGE in rows.index:
+        text += f"; {RIDGE} {rows.loc[RIDGE].value:.2f}"
+    return f"{text}."
+
+
+def _ends(low: float, high: float) -> str:
+    """An interval in brackets; "" where there is none."""
+    return "" if np.isnan(low) else f" ({low:.2f} to {high:.2f})"
 
 
 def fitted_to(inputs: BaselineInputs, prepared: Prepared) -> str:
@@ -667,6 +803,19 @@ def fitted_to(inputs: BaselineInputs, prepared: Prepared) -> str:
     if n_ridge == n_model:
         return f"all {n_model:,} training groups"
     return f"{n_ridge:,} of the {n_model:,} training groups"
+
+
+def about_ridge(inputs: BaselineInputs, prepared: Prepared) -> str:
+    """What ridge was fitted to beside the model, a sentence for captions; "" without ridge.
+
+    inputs, prepared: as for `fitted_to`.
+    """
+    if not inputs.states:
+        return ""
+    seen = fitted_to(inputs, prepared)
+    if seen.startswith("all"):
+        return f"Ridge was fitted to {seen}, as the model was."
+    return f"Ridge was fitted to {seen}, the model to all."
 
 
 def in_words(evaluated: Evaluated, gains: pd.DataFrame, seen_by_ridge: str) -> list[str]:
@@ -696,8 +845,7 @@ def _values(evaluated: Evaluated, metric: str) -> str:
     columns = ["attribute", "value", "95 % low", "95 % high"]
     values = []
     for name, value, low, high in rows[columns].itertuples(index=False):
-        interval = "" if np.isnan(low) else f" ({low:.2f} to {high:.2f})"
-        values.append(f"{name} {value:.2f}{interval}")
+        values.append(f"{name} {value:.2f}{_ends(low, high)}")
     return "; ".join(values)
 
 
@@ -711,7 +859,7 @@ def _gain(row: pd.Series, seen_by_ridge: str) -> str:
         direction = "not clearly more or less"
     interval = f"{row['95 % low']:.2f} to {row['95 % high']:.2f}"
     text = f"{direction} than {row.over} ({row.gain:+.2f}, {interval})"
-    if row.over.startswith("ridge"):
+    if row.over == RIDGE:
         text += f", which was fitted to {seen_by_ridge}"
         if not seen_by_ridge.startswith("all"):
             text += ", so that this is training and more data"

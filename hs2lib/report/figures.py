@@ -204,15 +204,15 @@ def since_start(gains: pd.DataFrame, title: str = "") -> Figure:
 def round_by_round(rounds: pd.DataFrame, panels: dict[str, str]) -> Figure:
     """A small panel for each of these columns of a training's rounds; column -> title.
 
-    Nothing below -1 is drawn, and of "explained", a share, nothing above 1.
+    Of "explained", a share, nothing below -1 or above 1 is drawn.
     """
     fig, axes = plt.subplots(1, len(panels), figsize=(3 * len(panels), 2.4), layout="constrained")
     for ax, (name, title) in zip(axes, panels.items(), strict=True):
         ax.plot(rounds["round"], rounds[name], color=TRUTH.color)
-        bottom, top = ax.get_ylim()
+        ax.set(xlabel="round", title=title)
         if name == "explained":
-            top = 1
-        ax.set(xlabel="round", title=title, ylim=(max(bottom, -1), top))
+            bottom, _ = ax.get_ylim()
+            ax.set_ylim(max(bottom, -1), 1)
     return fig
 
 
@@ -304,38 +304,36 @@ def agreements(
 
 
 def parts(lost: pd.DataFrame, title: str) -> Figure:
-    """What takes goodness away from the answers of two policies, by part.
+    """What takes goodness away from the answers of two policies, by part, and what changed.
 
-    A whisker is the 95 % interval of the paired difference, about the second policy's bar: where it
-    does not reach the end of the first one's, the two differ.
+    Left, bars of both policies. Right, the second less the first, paired by prompt, with 95 %
+    intervals: where one does not hold 0, the two differ.
 
     lost: rows (part, the two policies' names, difference, 95 % low, 95 % high), as from
     `hs2lib.evaluate.content.parts_of`. title: the message.
     """
     before, after = lost.columns[1:3]
     looks = {before: "0.65", after: TRUTH.color}
-    fig, ax = plt.subplots(figsize=(6.5, 0.8 + 0.5 * len(lost)), layout="constrained")
+    size = (8.5, 1 + 0.5 * len(lost))
+    fig, (left, right) = plt.subplots(
+        1, 2, figsize=size, layout="constrained", sharey=True, width_ratios=(3, 2)
+    )
     at = np.arange(len(lost))
-    error = [lost.difference - lost["95 % low"], lost["95 % high"] - lost.difference]
-    errors = {before: None, after: np.abs(error)}
     for side, (name, color) in enumerate(looks.items()):
-        bars = ax.barh(
-            at - 0.19 + 0.38 * side,
-            lost[name],
-            height=0.36,
-            color=color,
-            label=name,
-            xerr=errors[name],
-            error_kw={"elinewidth": 0.8, "capsize": 2},
-        )
-        ax.bar_label(bars, fmt="%.2f", fontsize=7, padding=2)
-    ax.axvline(0, color="black", lw=0.8)
-    unit = f"points of truth lost, an answer; whiskers: {after} less {before}, 95 %"
-    ax.set(yticks=at, yticklabels=lost.part, xlabel=unit, title=title)
-    ax.margins(x=0.12)
-    ax.grid(visible=False, axis="y")
-    ax.invert_yaxis()
-    legend_beside(ax)
+        place = at - 0.19 + 0.38 * side
+        bars = left.barh(place, lost[name], height=0.36, color=color, label=name)
+        left.bar_label(bars, fmt="%.2f", fontsize=7, padding=2)
+    dots(right, at, lost.difference, lost["95 % low"], lost["95 % high"], TRUTH)
+    for ax in (left, right):
+        ax.axvline(0, color="black", lw=0.8)
+        ax.grid(visible=False, axis="y")
+    left.set(yticks=at, yticklabels=lost.part, xlabel="points of truth lost per answer")
+    right.set(xlabel=f"{after} less {before}, points, 95 %")
+    right.xaxis.set_major_locator(MaxNLocator(5))
+    left.margins(x=0.12)
+    left.invert_yaxis()
+    left.legend(fontsize=8, loc="lower right")
+    fig.suptitle(title)
     return fig
 
 
@@ -962,7 +960,7 @@ def learning_curves(curve: pd.DataFrame, label: str, title: str = "") -> Figure:
     for ax, (x, axis_label) in zip(axes, axis_labels.items(), strict=True):
         for (raters, draws), color in zip(of_raters, colors, strict=True):
             means = draws.groupby(x).R.mean()
-            name = f"{raters} rater{'s' if raters > 1 else ''} a response"
+            name = f"{raters} rater{'s' if raters > 1 else ''} per response"
             ax.plot(means.index, means, "o-", ms=4, color=color, label=name)
             ax.plot(draws[x], draws.R, ".", ms=4, color=color, alpha=0.3)
         ax.set(xscale="log", xlabel=axis_label)
@@ -1183,24 +1181,30 @@ def shares_of_faults(table: pd.DataFrame, title: str) -> Figure:
     return fig
 
 
-def rated_above(table: pd.DataFrame, title: str) -> Figure:
-    """How far raters are above the truth, by the sentences of jargon in an answer.
+def rated_and_true(table: pd.DataFrame, title: str) -> Figure:
+    """What raters and the truth make of jargon, by the sentences of it in an answer.
 
     Args:
-        table: rows (sentences, answers, points above the truth, 95 % low, 95 % high).
+        table: rows (sentences, answers, side, points, 95 % low, 95 % high); `side` is "rated",
+            "true" or another, which is not drawn.
         title: above the panel.
     """
-    fig, ax = plt.subplots(figsize=(4.6, 3), layout="constrained")
-    dots(ax, *table.iloc[:, [0, 2, 3, 4]].to_numpy(float).T, SCORE, across=False)
-    ax.axhline(0, color=TRUTH.color, lw=1)
-    ax.text(table.iloc[-1, 0], 0.02, "the truth", color=TRUTH.color, ha="right", va="bottom")
-    ax.set(xticks=table.iloc[:, 0], xlabel="sentences of jargon (2: or more)", title=title)
-    ax.set_ylabel("rating minus truth, helpfulness,\npoints of 4")
+    names = list(table.iloc[:, 0].unique())
+    sides = table.iloc[:, 2]
+    fig, ax = plt.subplots(figsize=(5.6, 3.2), layout="constrained")
+    ax.axhline(0, color="black", lw=0.8)
+    for shift, (side, look) in zip((-0.05, 0.05), (("rated", SCORE), ("true", TRUTH)), strict=True):
+        values = table[sides == side].set_index(table.columns[0]).loc[names]
+        at = np.arange(len(names)) + shift
+        dots(ax, at, *values.iloc[:, 2:5].to_numpy(float).T, look, label=side, across=False)
+    ax.set(xticks=range(len(names)), xticklabels=names, xlabel="sentences of jargon", title=title)
+    ax.set_ylabel("helpfulness less the truth\nwithout jargon, points of 4")
+    legend_beside(ax)
     return fig
 
 
 def readable(table: pd.DataFrame, title: str) -> Figure:
-    """How often a faultless answer is known from one with a fault, by two ways to ask a model.
+    """How often a faultless answer is preferred to one with a fault, by two ways to ask a model.
 
     Args:
         table: rows (fault, pairs, by, percent right, 95 % low, 95 % high); `by` has two values.

@@ -27,7 +27,7 @@ METHODS = {
 }
 # A verdict of works.json -> what it means.
 MEANINGS = {
-    "works": "above its start and above the same method without its cause",
+    "works": "above its start and above every control that trained",
     "rises": "above its start; no control left the start, so none tells the cause",
     "harms": "below the start",
     "surer": "a gain when sampled, which a lower temperature gives as well, and none shown greedy",

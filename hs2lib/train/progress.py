@@ -103,12 +103,17 @@ def _with_sorted_columns(frame: pd.DataFrame) -> pd.DataFrame:
 def draw(training: pd.DataFrame, validation: pd.DataFrame) -> Figure:
     """Loss in training and on validation by step, and what else validation says.
 
-    On the right is Pearson's R of each attribute, or the accuracy, whichever validation has.
+    On the right is Pearson's R of each attribute, or the accuracy, whichever validation has. Where
+    it has neither, as before the first validation and in PPO, the loss stands alone.
 
     training, validation: the tables of `curves`.
     """
-    fig = Figure(figsize=(9, 2.8), layout="constrained")
-    left, right = fig.subplots(1, 2, sharex=True)
+    pearson = [name for name in validation.columns if name.startswith("Pearson ")]
+    measured = pearson or list(validation.columns.intersection(["accuracy"]))
+    n_panels = 2 if measured and len(validation) else 1
+    fig = Figure(figsize=(4.5 * n_panels, 2.8), layout="constrained")
+    panels = fig.subplots(1, n_panels, sharex=True, squeeze=False)[0]
+    left = panels[0]
     left.plot(
         training.step, training.loss, color=style.BLUE, alpha=0.5, label="training, each step"
     )
@@ -119,14 +124,16 @@ def draw(training: pd.DataFrame, validation: pd.DataFrame) -> Figure:
     left.set(xlabel="step", ylabel="loss")
     left.xaxis.get_major_locator().set_params(integer=True)  # of both panels: they share it
     left.legend()
-    pearson = [name for name in validation.columns if name.startswith("Pearson ")]
-    for name in pearson or validation.columns.intersection(["accuracy"]):
+    if n_panels == 1:
+        return fig
+    right = panels[1]
+    for name in measured:
         label = name.removeprefix("Pearson ")
         right.plot(validation.step, validation[name], "o-", ms=4, label=label)
     ylabel = "Pearson's R on validation" if pearson else "accuracy on validation"
     right.set(xlabel="step", ylabel=ylabel)
     if pearson:
         right.legend(fontsize=7)
-    elif right.lines:
+    else:
         right.set_ylim(-0.03, 1.03)  # a hundredth more or less is no trend
     return fig

@@ -430,7 +430,7 @@ class PPO(Begun, OwnRatings, Sampled, Written, Rows, Aligned):
     )
     critic: str = setting(
         "separate",
-        "own model, or the policy's head (reference code), or the mean of an answer's group",
+        "own model (reference code), or a head on the policy, or the mean of an answer's group",
         one_of=("separate", "shared", "group"),
     )
     critic_rate: float = setting(

@@ -741,6 +741,10 @@ def test_what_ran_is_what_the_table_says():
         own.loc["lam", "this run"] == "1.0" and own.loc["lam", "paper or reference code"] == "0.95"
     )
     assert own.loc["lam"].iloc[-1].startswith("every token gets the answer's reward")
+    assert own.loc["batch", "paper or reference code"] == "128"
+    sizes = ppo.choices(PPO(batch=128, buffer=128, learning_rate=1e-7, n_standard=0))
+    same = sizes["this run"] == sizes["paper or reference code"]
+    assert same[["learning_rate", "batch", "buffer", "n_standard"]].all(), "0 groups are all"
     assert "no critic is trained" in own.loc["critic"].iloc[-1]
     assert own.loc["unfinished", "this run"] == "keep" and own.loc["kl_form", "this run"] == "plain"
     assert "learns a value" in ppo.choices(PPO()).loc["critic"].iloc[-1]

@@ -162,6 +162,17 @@ def test_the_greedy_answer_stands_beside_the_draws():
         "The likeliest of 4 less the greedy answer: +0.50 (0.50 to 0.50, by prompt), "
         "the likeliest is better."
     )
+    _, compared = beside.rule_sentences()
+    assert compared.endswith("more than the greedy answer (+1.00; difference 0.50 to 0.50).")
+    assert beside.worth_in_words() == (
+        "By the truth, the reward model's favourite of 4 is **not shown to beat** the likeliest of "
+        "4 (+0.00, 0.00 to 0.00), and beats the greedy answer (+0.50, 0.50 to 0.50). "
+        "These need no reward model."
+    )
+    worse = replace(beside, values={TRUTH: values[:, ::-1], SCORE: values})
+    assert "**falls short of** the greedy answer (-2.50, -2.50 to -2.50)" in worse.worth_in_words()
+    assert replace(drawn, others={}).worth_in_words() == "", "nothing stands beside it"
+    assert ranked(np.full((2, 4), np.nan)).worth_in_words() == ""
     assert not drawn.with_greedy(one_each[:1], model, setup).greedy, "not of all prompts"
     assert len(drawn.level_sentences(PPO())) == 1
     assert ranked(np.full((2, 4), np.nan)).level_sentences(PPO()) == []

@@ -255,9 +255,13 @@ def test_whether_the_reward_orders_a_group_as_the_truth_does(generated):
     right = pd.DataFrame([(2.0, 1.0), (0.0, -1.0)], columns=columns)
     counted, best = by_round.order_in_words(generated[0], right)
     assert "Of the 1 pairs" in counted and "orders 1 as the truth does" in counted
-    assert "answer 1, is +1.00 off the baseline: it becomes likelier" in best
+    assert "answer 1, is +1.00 off the baseline. Its advantage is positive, so that its own" in best
+    assert "gradient raises its likelihood. The likelihood after the step was not measured" in best
     counted, best = by_round.order_in_words(generated[0], -right)
-    assert "orders 0 as" in counted and "it becomes **less likely**" in best
+    assert "orders 0 as" in counted and "advantage is **negative**" in best
+    assert "own gradient lowers its likelihood. " in best
+    _, best = by_round.order_in_words(generated[0], 0 * right)
+    assert "+0.00 off the baseline. Its advantage is 0, so that its own gradient is 0. " in best
     assert by_round.order_in_words(real("a", "bb"), right) == []
     first = generated[0].responses[0]
     same = replace(generated[0], responses=(first, first))
@@ -273,14 +277,20 @@ def test_columns_that_say_nothing_are_not_shown():
 
 
 def test_the_first_round_stands_beside_the_data(generated):
-    """Score 5 and truth 3: the score is 2 off the truth."""
+    """Score 5 and truth 3: the score is 2 above the truth, so that the answers are overrated."""
     curves = pd.DataFrame({SCORE: [5.0], TRUTH: [3.0]})
     reward = SimpleNamespace(folded={"mean": 5.5})
-    data, first = by_round.start_in_words(curves, generated, reward)
+    data, first, rates = by_round.start_in_words(curves, generated, reward, PPO())
     truth = np.mean([true_goodness(group) for group in generated])
     assert f"a score of 5.50 and a truth of {truth:.2f}" in data
-    assert first.endswith("Their score is +2.00 points off their truth.")
-    assert by_round.start_in_words(curves, [real("a")], reward) == []
+    assert "SFT's at temperature 1, have a score of 5.00 and a truth of 3.00" in first
+    assert "overrates these answers: their score lies 2.00 points above their truth." in rates
+    side = "above" if truth < 5.5 else "below"
+    assert rates.endswith(f"responses lies {abs(5.5 - truth):.2f} points {side} theirs.")
+    lower = curves.assign(**{TRUTH: 5.5})
+    *_, rates = by_round.start_in_words(lower, generated, reward, PPO())
+    assert "underrates these answers: their score lies 0.50 points below" in rates
+    assert by_round.start_in_words(curves, [real("a")], reward, PPO()) == []
 
 
 @pytest.mark.parametrize(
@@ -300,7 +310,9 @@ def test_how_far_score_and_truth_rise_together(truth, words):
             row = {"policy": policy, "prompt": str(k), "response": f"{k}/0"}
             frames.append(pd.DataFrame([row | values]))
     sentence = by_round.together(frames, "PPO", "SFT", n_boot=100, seed=0)
-    assert "PPO less SFT, 10 held-out prompts" in sentence and words in sentence
+    assert "PPO less SFT, 10 held-out prompts: " in sentence and words in sentence
+    how = by_round.together(frames, "PPO", "SFT", sampled="at temperature 1", n_boot=100, seed=0)
+    assert "10 held-out prompts at temperature 1: score" in how
     unknown = [frame.drop(columns=TRUTH) for frame in frames]
     assert by_round.together(unknown, "PPO", "SFT", n_boot=100, seed=0) == ""
 
@@ -312,6 +324,12 @@ def test_the_message_of_the_rounds():
     assert title == f"PPO, last 2 rounds less first 1:\n{SCORE} +2.50, {TRUTH} +1.50"
     unknown = by_round.title_of_rounds(curves.assign(**{TRUTH: np.nan}), 1, 2)
     assert unknown.endswith(f"{SCORE} +2.50")
+    words = by_round.rounds_in_words(curves, 1, 2, PPO())
+    assert (
+        "at temperature 1, the last 2 rounds less the first 1: score +2.50, truth +1.50." in words
+    )
+    assert "no interval" in words
+    assert by_round.rounds_in_words(curves.assign(**{TRUTH: np.nan}), 1, 2, PPO()) == ""
 
 
 def test_each_kl_says_of_which_answers_it_is():
@@ -323,7 +341,13 @@ def test_each_kl_says_of_which_answers_it_is():
     curves = pd.DataFrame({"kl": [0.0, 2.5]})
     in_training, held_out = by_round.kl_in_words(gains, "PPO", curves, PPO())
     assert "2.50 nats" in in_training and "temperature 1 to its training prompts" in in_training
-    assert "2.94" in held_out and "temperature 0.7 and top-p 0.9" in held_out
+    assert held_out == (
+        "On held-out prompts the mean log-ratio to SFT is 2.94 nats. These answers are drawn at "
+        "temperature 0.7 and top-p 0.9, not from the trained distribution. "
+        "So their mean log-ratio is not a KL."
+    )
+    plain = PPO(eval_temperature=1.0, eval_top_p=1.0)
+    assert by_round.kl_in_words(gains, "PPO", curves, plain)[1].endswith("is 2.94 nats.")
     assert len(by_round.kl_in_words(gains.iloc[:0], "PPO", curves, PPO())) == 1
 
 
@@ -331,7 +355,7 @@ def test_what_the_rounds_did_in_words():
     columns = {"kl": [0.0, 2.5], "length": [40, 30], "clip fraction": [0.0, 0.02]}
     curves = pd.DataFrame({**columns, "explained": [0.4, 0.6]})
     words = by_round.in_words(curves, PPO(critic="group", n_samples=4))
-    assert "from 0.00 to 2.50 nats a response, the length from 40 to 30 tokens" in words
+    assert "from 0.00 to 2.50 nats per response, the length from 40 to 30 tokens" in words
     assert "most 2.0% of a round's tokens" in words and "explains 50%" in words
     assert "so that 25% would be explained" in words
     assert by_round.in_words(curves, PPO()).endswith("(median round).")

@@ -10,7 +10,7 @@ import pytest
 from hs2lib.corpus import generate
 from hs2lib.corpus.grade import COSTS, true_goodness
 from hs2lib.evaluate import content
-from hs2lib.group import Group, Turn
+from hs2lib.group import Group, Response, Turn
 from hs2lib.report.answers import Answer
 
 
@@ -27,13 +27,25 @@ def test_the_parts_and_the_truth_add_up_to_a_faultless_answer():
 
 def test_the_words_name_what_clearly_changed():
     rows = [("habits", 2.0, 1.0, -1.0, -1.2, -0.8), ("jargon", 0.1, 0.4, 0.3, 0.1, 0.5)]
-    rows.append(("wrong items", 1.0, 1.1, 0.1, -0.1, 0.3))
+    rows.append(("wrong items", 1.0, 1.1, 0.1, -0.15, 0.35))
     columns = ["part", "SFT", "PPO", "difference", "95 % low", "95 % high"]
     less, more = content.parts_in_words(pd.DataFrame(rows, columns=columns))
     assert less == "PPO's answers lose less than SFT's by: habits (-1.00)."
     assert more == "PPO's answers lose **more** than SFT's by: jargon (+0.30)."
+    rows[2] = ("wrong items", 1.0, 1.1, 0.1, -0.01, 0.21)
+    _, more = content.parts_in_words(pd.DataFrame(rows, columns=columns))
+    assert more.endswith("jargon (+0.30). Not shown: wrong items (+0.10, -0.01 to +0.21).")
     (same, _) = content.parts_in_words(pd.DataFrame(rows[2:], columns=columns))
     assert same.endswith("by: nothing clearly.")
+
+
+def test_of_rises_that_are_nearly_shown_the_largest_is_named():
+    """By hand: .10 and .20 are more than half of .11 and .25; .30 is less than half of .90."""
+    rows = [("habits", 1.0, 1.1, 0.1, -0.01, 0.21), ("jargon", 1.0, 1.2, 0.2, -0.05, 0.45)]
+    rows.append(("wrong items", 1.0, 1.3, 0.3, -0.6, 1.2))
+    columns = ["part", "SFT", "PPO", "difference", "95 % low", "95 % high"]
+    _, more = content.parts_in_words(pd.DataFrame(rows, columns=columns))
+    assert more.endswith("nothing clearly. Not shown: jargon (+0.20, -0.05 to +0.45).")
 
 
 def test_what_attributes_that_end_at_0_return_is_neither_a_loss_nor_a_gain():
@@ -61,6 +73,51 @@ def test_the_trap_is_jargon(low, high, words):
     row = ("jargon", 0.4, 0.4 + middle, middle, low, high)
     columns = ["part", "SFT", "PPO", "difference", "95 % low", "95 % high"]
     assert content.trap_in_words(pd.DataFrame([row], columns=columns)).endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (-0.012, -0.001, "that greedy answers hardly test the trap of the small world."),
+        (-0.01, 0.03, "that greedy answers hardly test the trap of the small world."),
+        (0.1, 0.5, "**the trap of the small world was sprung**."),
+    ],
+)
+def test_a_start_without_jargon_hardly_tests_the_trap(low, high, words):
+    """Nothing can be lost that is not there; a rise from nothing is a rise."""
+    middle = (low + high) / 2
+    row = ("jargon", 0.011, 0.011 + middle, middle, low, high)
+    columns = ["part", "SFT", "PPO", "difference", "95 % low", "95 % high"]
+    sentence = content.trap_in_words(pd.DataFrame([row], columns=columns))
+    assert sentence.endswith(words)
+    assert ("SFT's greedy answers hold almost no jargon" in sentence) == (low <= 0)
+
+
+def answered(groups, n_jargon):
+    """The prompts with two answers each, of so many different sentences of jargon."""
+    texts = [" ".join(content.grade.WRITING["expert"][:n]) for n in n_jargon]
+    answers = tuple([Response("", text) for text in texts])
+    return [replace(group, responses=answers) for group in groups]
+
+
+def test_jargon_of_sampled_answers_is_counted():
+    """0 and 1 sentences are .5 per answer, 1 and 2 are 1.5: one more at every prompt."""
+    groups = list(generate.groups(8, seed=5))
+    before = answered(groups, (0, 1))
+    after = answered(groups, (1, 2))
+    options = {"n_boot": 100, "seed": 0}
+    words = content.jargon_in_words({"SFT": before, "PPO": after}, "at temperature 1", **options)
+    assert words == (
+        "Sentences of jargon per answer, at temperature 1: SFT 0.50, PPO 1.50 "
+        "(+1.00, +1.00 to +1.00), **a rise**."
+    )
+    words = content.jargon_in_words({"PPO": after, "SFT": before}, "", **options)
+    assert words.endswith("(-1.00, -1.00 to -1.00), a fall.")
+    apart = {"round 0": before[:4], "round 9": answered(groups[4:], (0, 1))}
+    words = content.jargon_in_words(apart, "of other prompts", **options)
+    assert words.endswith("round 9 0.50 (+0.00, +0.00 to +0.00), not shown to change.")
+    real = [Group("real", (Turn("user", "Hi"),), (Response("", "a"),))]
+    assert content.jargon_in_words({"SFT": real, "PPO": real}, "", **options) == ""
 
 
 @pytest.mark.parametrize(

@@ -43,10 +43,59 @@ def test_the_table_counts_pairs_that_truly_differ():
     scores = [[0, 1], [0, 1], [2, 2]]
     truth = [[0, 0.4], [0, 1], [0, 3]]
     (row,) = judged.table([by_hand(scores, truth)], **RESAMPLED).to_dict("records")
-    assert row["answers"] == "own" and row["prompts"] == 3 and row["a prompt"] == 2
+    assert row["answers"] == "own" and row["prompts"] == 3 and row["answers per prompt"] == 2
     assert row["pairs"] == 2 and row["pairs right (%)"] == 75
     assert row["spread of truth"] == pytest.approx((0.2 + 0.5 + 1.5) / 3)
-    assert row["R low"] <= row["R within a prompt"] <= row["R high"]
+    assert row["R, 95 % low"] <= row["R within a prompt"] <= row["R, 95 % high"]
+
+
+def test_a_reader_sees_a_number_with_its_interval_in_a_cell():
+    rated = by_hand([[0, 1], [1, 0], [0, 2]] * 5, [[0, 1]] * 15, "SFT's answers")
+    table = judged.table([rated, replace(rated, name="PPO's answers")], **RESAMPLED)
+    shown = judged.shown(table)
+    assert list(shown) == [
+        "answers",
+        "prompts",
+        "answers per prompt",
+        "R within a prompt",
+        "R minus R of SFT's answers",
+        "pairs",
+        "pairs right (%)",
+        "spread of truth",
+    ]
+    first, second = shown.to_dict("records")
+    low, high = table.iloc[0][["R, 95 % low", "R, 95 % high"]]
+    assert first["R within a prompt"] == f"{rated.agreement:.2f} [{low:.2f}, {high:.2f}]"
+    assert first["R minus R of SFT's answers"] == "\u2013"
+    assert second["R minus R of SFT's answers"] == "0.00 [0.00, 0.00]"
+    assert first["pairs right (%)"].startswith("67 [")
+
+
+def test_how_much_of_a_lower_r_is_a_smaller_spread():
+    """By hand: .6 at half of the spread is .3 / sqrt(.73) = .351; at the whole of it .6, at none 0."""
+    assert judged.restricted(0.6, 0.5) == pytest.approx(0.3 / np.sqrt(0.73))
+    assert judged.restricted(0.6, 1) == pytest.approx(0.6) and judged.restricted(0.6, 0) == 0
+    row = {"answers": "SFT's", "R within a prompt": 0.6, "R, 95 % low": 0.5, "R, 95 % high": 0.7}
+    row |= {"spread of truth": 1.0, **dict.fromkeys(judged.LESS, np.nan)}
+    less = {"answers": "PPO's", "R within a prompt": 0.1, "R, 95 % low": 0.0, "R, 95 % high": 0.2}
+    less |= dict(zip(judged.LESS, (-0.5, -0.7, -0.3), strict=True)) | {"spread of truth": 0.5}
+    (sentence,) = judged.spread_in_words(pd.DataFrame([row, less]))
+    assert sentence == (
+        "The truth spreads less among PPO's (SD 0.50 after 1.00). By the formula for range "
+        "restriction that alone lowers R from 0.60 to about 0.35, and R is 0.10 (0.00 to 0.20). "
+        "That alone does not explain it."
+    )
+    unsure = less | {"R, 95 % high": 0.4}
+    assert judged.spread_in_words(pd.DataFrame([row, unsure]))[0].endswith("may explain it.")
+    not_shown = less | {judged.LESS[2]: 0.1}
+    assert judged.spread_in_words(pd.DataFrame([row, not_shown])) == [], "R may be as high"
+    wider = less | {"spread of truth": 1.5}
+    assert judged.spread_in_words(pd.DataFrame([row, wider])) == []
+
+
+def test_the_answers_to_the_first_prompts():
+    one = by_hand([[3, 4], [9, 8]], [[0, 1], [2, 5]]).first(1, "the first")
+    assert one.name == "the first" and one.agreement == 1 and len(one.groups) == 1
 
 
 def test_places_of_a_judge_that_is_wrong():
@@ -76,10 +125,11 @@ def test_the_sentences_set_later_sets_beside_the_first():
     (sentence,) = judged.sentences(table)
     assert sentence.startswith("own: R -1.00") and "**lower than** the 1.00 of rated" in sentence
     assert "(paired -2.00, -2.00 to -2.00)" in sentence
-    assert np.isnan(table["R, less the first"][0]) and table["R, less the first"][1] == -2
+    less = table["R minus the first row's"]
+    assert np.isnan(less[0]) and less[1] == -2
     other = by_hand([[1, 0]] * 19, [[0, 1]] * 19, "of other prompts")
     table = judged.table([rated, other], **RESAMPLED)
-    assert np.isnan(table["less low"][1])
+    assert np.isnan(table["R minus, 95 % low"][1])
     assert "lower than" in judged.sentences(table)[0] and "paired" not in judged.sentences(table)[0]
 
 

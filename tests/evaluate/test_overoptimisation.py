@@ -247,6 +247,10 @@ def test_a_peak_without_an_interval_is_not_drawn(ranked):
     """Of two prompts that differ nothing is shown: the law has a peak, and no star."""
     unsure = fitted(BEST_OF_N, 0.8, 0.4)
     assert unsure.peak.estimate < unsure.farthest and not unsure.beta.low > 0
+    row = overoptimisation.table({"Best of n": unsure}).iloc[-1]
+    assert row.quantity == "d at the peak" and np.isnan(row.value), "a peak that is not known"
+    known = overoptimisation.table({"Best of n": overoptimisation.of_best_of_n(ranked)}).iloc[-1]
+    assert known.value > 0
     _, _, _, lines = overoptimisation.drawn({"Best of n": unsure}, ranked)
     assert figures.PEAK not in set(lines.line)
     many = replace(unsure, bins=unsure.points.iloc[:3])

@@ -66,6 +66,9 @@ def test_what_one_seed_published_has_no_interval_and_says_so(write):
     one = difference("plain", "helpfulness", 2.0, None, None, seeds=1)
     write({"means": means, "differences": [one]})
     assert published.means_shown().to_dict() == {RIGHT: {"Bradley-Terry": "70.0"}}
+    (claim, *_) = published.claims_in_words()
+    assert claim.startswith("*Ratings teach more than preferences*: not shown")
+    assert claim.endswith("-2.0 points of pairs in order, without an interval. Seeds: 1.")
     (sentence,) = published.sentences()
     assert sentence.endswith("+2.0 points, of one seed. Seeds: 1.")
 
@@ -94,14 +97,18 @@ def test_fewer_judgements_are_compared_seed_by_seed(write):
         rows += [row | {"judgements": 2, "value": few}, row | {"judgements": 8, "value": many}]
     rows.append({"seed": 9, "learner": "five", "measure": RIGHT, "judgements": 8, "value": 1})
     write({"rows": rows})
-    words = published.fewer_in_words()
-    assert "2 judgements in place of 8: -2.0 points" in words
-    assert "(-4.5 to +0.5). Seeds: 3." in words
+    assert published.fewer_in_words() == (
+        "Regression, five attributes, with 2 judgements, compared with 8 of the same quality: "
+        "-2.0 points of pairs in order (-4.5 to +0.5), not shown to differ. Seeds: 3."
+    )
     assert published.fewer_in_words("plain") == ""
 
 
 def test_each_claim_of_section_3_has_its_verdict(write):
-    """One is shown, of one the contrary, and that few data are enough is not decided."""
+    """One is shown, of one the contrary, and few good against many worse data are not compared.
+
+    What is published is first minus second, and the claims are of second over first.
+    """
     differences = [difference("plain", "helpfulness", -3.0, -4.0, -2.0)]
     differences.append(difference("helpfulness", "five", 2.0, 1.0, 3.0))
     rows = []
@@ -109,8 +116,15 @@ def test_each_claim_of_section_3_has_its_verdict(write):
         row = {"seed": seed, "learner": "five", "measure": RIGHT}
         rows += [row | {"judgements": 2, "value": few}, row | {"judgements": 8, "value": many}]
     write({"differences": differences, "rows": rows})
-    ratings, five, few, about = published.claims_in_words()
-    assert ratings.startswith("*Ratings teach more than preferences*: shown in the small world.")
+    ratings, five, few, number, about = published.claims_in_words()
+    assert ratings == (
+        "*Ratings teach more than preferences*: shown in the small world. Regression on rated "
+        "helpfulness, compared with Bradley-Terry on preferences: +3.0 points of pairs in order "
+        "(+2.0 to +4.0), more. Seeds: 5."
+    )
     assert five.startswith("*Five attributes teach more than one*: the contrary is shown in the")
-    assert few.startswith("*Few good data are enough*: not shown either way in the small world.")
+    assert five.endswith("-2.0 points of pairs in order (-3.0 to -1.0), fewer. Seeds: 5.")
+    assert few.startswith("*Few good data are enough*: not tested")
+    assert few.endswith(published.fewer_in_words())
+    assert number.startswith("Contrasts looked at: 3.")
     assert about.startswith("A judgement is") and "Neither sign nor size" in about

@@ -75,36 +75,100 @@ def test_the_words_name_the_faults_that_the_base_took_over_and_the_one_that_it_d
     assert left == "Not among them: uses jargon."
     assert apart == 'The shares differ most for "uses jargon": "web" 43 %, "base, greedy" 3 %.'
     title = small_world.shares_title(shares)
-    assert title.startswith("The base writes with 2 of the 3 faults that it has read.\n")
+    assert title.startswith(
+        '3 faults are in 5 % or more of the answers of "web",\n'
+        '2 of these in 5 % or more of those of "base, greedy".\n'
+    )
     assert title.endswith('"uses jargon", web 43 %, base, greedy 3 %')
     all_kept = small_world.shares_in_words(shares_of({"strays": (24, 35)}))
     assert len(all_kept) == 2, "nothing is left out"
 
 
-def test_the_filler_is_no_fault_that_a_probe_knows():
-    """Of three changes two are faults; the probe knows one of them, and the filler, which is none."""
+def read_of(rights):
+    """Rows of `small_world.readable`: fault -> the probe's share with its interval; the likelihood has 95 %."""
     columns = ["fault", "pairs", "by", "right (%)", "95 % low", "95 % high"]
-    rights = {"strays": (100, 96, 100), "wrong value": (57, 46, 67)}
-    rights[one_fault.HARMLESS] = (100, 96, 100)
     rows = []
     for fault, right in rights.items():
         rows.append((fault, 20, "probe", *right))
         rows.append((fault, 20, "likelihood", 95, 92, 97))
-    read = pd.DataFrame(rows, columns=columns)
-    faults_known, filler, unread = small_world.probe_in_words(read)
-    assert faults_known == (
-        "Of 2 kinds of fault the probe knows 1 in 90 % or more of the pairs: strays."
+    return pd.DataFrame(rows, columns=columns)
+
+
+def test_the_filler_is_no_fault_that_a_probe_separates():
+    """Of four changes three are faults; the probe separates two of them, and the filler, which is none."""
+    read = read_of(
+        {
+            "strays": (100, 96, 100),
+            "wrong value": (57, 46, 67),
+            "gives in": (95, 80, 99),
+            one_fault.HARMLESS: (100, 96, 100),
+        }
     )
-    assert filler.startswith("A filler sentence, which is no fault, it knows in 100 %. So it reads")
-    assert unread == "The probe is not shown to read: wrong value 57 % (up to 67 possible)."
-    without = small_world.probe_in_words(read[read.fault != one_fault.HARMLESS])
-    assert without == [faults_known, unread]
+    changes = {"strays": "more", "gives in": "as many", "wrong value": "as many"}
+    separated, filler, counted, others, unread = small_world.probe_in_words(read, changes)
+    assert separated == (
+        "By the point estimate the probe separates 2 of 3 kinds of fault in 90 % or more of the "
+        "pairs: strays, gives in."
+    )
+    assert filler == "A filler sentence, which is no fault, it separates in 100 %."
+    assert counted.startswith("So the number of sentences may suffice")
+    assert "removes some: strays." in counted
+    assert others == "Of those separated this does not hold for: gives in (20 pairs)."
+    assert unread == (
+        "Not shown to be better than a guess (50 %): wrong value 57 % (46 to 67). "
+        "Of these, no sentence more or fewer: wrong value."
+    )
+    without = small_world.probe_in_words(read[read.fault != one_fault.HARMLESS], changes)
+    assert without == [separated, unread]
+    assert small_world.readable_title(read) == (
+        "The probe separates 2 of 3 faults in 90 % or more of the pairs,\n"
+        "and a harmless filler in 100 %"
+    )
+
+
+def test_what_the_likelihood_prefers_without_a_fault_stands_beside_what_it_prefers_with_one():
+    """A share near that of the filler shows nothing; one below half prefers the fault."""
+    read = read_of({"strays": (100, 96, 100), one_fault.HARMLESS: (100, 96, 100)})
     (control,) = small_world.likelihood_in_words(read)
-    assert control.startswith("The likelihood prefers the answer without a harmless filler in 95 %")
-    worse = read.assign(**{"95 % high": 40})
+    assert "is the likelier one in 95 % (92 to 97) of the pairs" in control
+    assert control.endswith("So a share near 95 % proves nothing.")
+    worse = read.assign(**{"right (%)": 38, "95 % low": 29, "95 % high": 48})
     assert small_world.likelihood_in_words(worse)[1] == (
-        "It prefers the fault, below a guess: strays 95 % (92 to 40), wrong value 95 % (92 to 40)."
+        "Likelier with the fault than without it: "
+        "strays (38 % (29 to 48) for the faultless answer)."
     )
+
+
+@pytest.mark.parametrize(
+    ("right", "ending"),
+    [
+        ((57, 46, 67), "50 %: not shown to be better than guessing."),
+        ((70, 60, 80), "50 %: better than guessing."),
+        ((30, 20, 40), "50 %: worse than guessing."),
+    ],
+)
+def test_a_judge_is_compared_with_a_guess_by_its_interval(right, ending):
+    assert small_world.judge_in_words(read_of({"wrong value": right})).endswith(ending)
+
+
+def test_without_enough_pairs_no_judge_is_asked():
+    """With 10 pairs a prompt of a false premise leaves 9 of wrong values, and the verdict broke on it."""
+    assert small_world.judge_in_words(read_of({"strays": (100, 96, 100)})) == (
+        "There are too few pairs to ask a probe."
+    )
+
+
+def test_which_faults_change_the_number_of_sentences():
+    """A filler and an aside add one, an item left out removes some, a value is changed in its place."""
+    pairs = one_fault.pairs(12, 0)
+    changes = small_world.sentence_change(pairs)
+    assert changes[one_fault.HARMLESS] == changes["strays"] == changes["repeats"] == "more"
+    assert changes["stops"] == changes["missing item"] == "fewer"
+    assert changes["jumbles"] == changes["wrong value"] == "as many"
+    assert changes[one_fault.IGNORED] == "mixed", "added for one wish, removed for another"
+    same = small_world.alike_in_words(pairs, "stops", "stops")
+    assert same == '"stops" and "stops" are the same answer to 12 of 12 prompts.'
+    assert small_world.alike_in_words(pairs, "stops", "repeats").endswith(" 0 of 12 prompts.")
 
 
 def test_each_fault_has_one_name():
@@ -134,12 +198,74 @@ def test_what_the_base_has_more_often_is_paired_by_prompt(frames):
     apart = small_world.more_often(wished, always, **RESAMPLED).set_index("fault")
     share = always["ignores the wish"].mean()
     assert apart.loc[one_fault.IGNORED, "difference"] == pytest.approx(share)
-    truth, more, fewer, neither = small_world.more_often_in_words(
+    truth, more, fewer, neither, absent = small_world.more_often_in_words(
         apart.reset_index(), "as wished", "always"
     )
     assert truth.startswith("always less as wished, truth, prompt by prompt: -")
     assert one_fault.IGNORED in more and fewer == "In fewer: none."
-    assert "strays +0 (+0 to +0)" in neither
+    assert neither == "Neither is shown: none."
+    assert "strays" in absent and "+0" not in absent, "what occurs nowhere has no interval"
+
+
+def differences_of(differences):
+    """Rows of `small_world.more_often`: fault -> its difference with its interval."""
+    rows = [(fault, True, *difference) for fault, difference in differences.items()]
+    columns = ["fault", "occurs", "difference", "95 % low", "95 % high"]
+    return pd.DataFrame([*rows, (TRUTH, True, -0.6, -1, -0.2)], columns=columns)
+
+
+def test_a_zero_has_no_sign_and_an_end_that_rounds_to_it_has_a_side():
+    """An interval that ends just above 0 was listed as a difference, and read as if it held 0."""
+    apart = differences_of(
+        {"contradiction": (2, -0.04, 4), "strays": (0, 0, 0), "jumbles": (6, 0.2, 12)}
+    )
+    _, more, _, neither = small_world.more_often_in_words(apart, "web", "base")
+    assert more == "In more answers, points of percent: jumbles +6 (above 0 to +12)."
+    assert neither == "Neither is shown: contradiction +2 (below 0 to +4), strays 0."
+
+
+def test_whether_greedy_decoding_is_the_whole_reason_is_asked_of_sampled_answers():
+    """Of two faults that greedy answers have more often, sampled ones have one more often too."""
+    greedy = differences_of({"strays": (11, 6, 16), "jumbles": (7, 1, 13), "repeats": (1, -3, 5)})
+    sampled = differences_of({"strays": (9, 4, 14), "jumbles": (5, -1, 11), "repeats": (9, 4, 14)})
+    (text,) = small_world.also_more_often_in_words(greedy, sampled)
+    assert "sampled answers have 1 more often too: strays +9 (+4 to +14)." in text
+    assert "not shown: jumbles +5 (-1 to +11). So greedy decoding is not the whole reason." in text
+    assert small_world.also_more_often_in_words(differences_of({}), sampled) == []
+    neither = differences_of({"strays": (1, -4, 6), "jumbles": (1, -4, 6)})
+    (text,) = small_world.also_more_often_in_words(greedy, neither)
+    assert "have 0 more often too: none." in text and "whole reason" not in text
+
+
+def test_giving_in_is_counted_where_a_prompt_tempts():
+    """Of all answers the share would be small only because few prompts tempt."""
+    prompts = list(generate.groups(60, 1, split="validation"))
+    tempting = []
+    others = []
+    for group in prompts:
+        tempts = generate.task_of(group.id).family in small_world.TEMPTING
+        (tempting if tempts else others).append(group.id)
+    assert tempting and others
+    always = pd.DataFrame({"policy": "base", "prompt": tempting + others, "gives in": 0.0})
+    always.loc[always.prompt.isin(tempting), "gives in"] = 100.0
+    table = small_world.giving_in([always], **RESAMPLED)
+    assert table.iloc[0][["policy", "prompts", "mean"]].tolist() == ["base", len(tempting), 100]
+    (text,) = small_world.giving_in_in_words(table)
+    assert text.startswith(f"Only {len(tempting)} prompts tempt. ") and '"base" 100 % (' in text
+    nowhere = small_world.giving_in([always[always.prompt.isin(others)]], **RESAMPLED)
+    assert small_world.giving_in_in_words(nowhere) == []
+    one = small_world.giving_in([always[always.prompt == tempting[0]]], **RESAMPLED)
+    assert small_world.giving_in_in_words(one)[0].endswith(': "base" 100 %.'), "no interval of one"
+
+
+def test_the_published_truth_of_the_base_is_a_level_and_has_no_plus(monkeypatch):
+    columns = ["policy", "temperature", "mean", "low", "high"]
+    means = pd.DataFrame([("base", 0.0, 4.615, 4.54, 4.69)], columns=columns)
+    monkeypatch.setattr(small_world.published, "means", lambda: means)
+    (text,) = small_world.base_over_seeds()
+    assert "mean over seeds: 4.62 (4.54 to 4.69)." in text and "only their prompts vary" in text
+    monkeypatch.setattr(small_world.published, "means", lambda: means[means.policy == "none"])
+    assert small_world.base_over_seeds() == []
 
 
 def test_by_wish_always_loses_where_the_answer_alone_is_wished(frames):
@@ -157,17 +283,44 @@ def test_spread_goes_from_the_worst_to_the_best():
 
 
 def test_jargon_is_rated_above_the_truth_and_raters_who_know_it_are_not():
+    """The truth falls by .25 per sentence; what raters add to that is their taste."""
     groups = list(generate.groups(150, 0))
     table = small_world.jargon(groups, **RESAMPLED)
-    assert table[small_world.ABOVE].is_monotonic_increasing
-    assert table.responses.sum() == 300
+    of_side = table.set_index(["helpfulness", "jargon sentences"])["mean"]
+    assert of_side[small_world.ABOVE].is_monotonic_increasing
+    assert of_side[small_world.TRUE, "0"] == 0
+    assert -rules.UNHELPFUL <= of_side[small_world.TRUE, "1"] < -0.5 * rules.UNHELPFUL
+    assert (of_side[small_world.RATED] - of_side[small_world.TRUE]).to_numpy() == pytest.approx(
+        of_side[small_world.ABOVE].to_numpy()
+    )
+    assert table[table.helpfulness == small_world.ABOVE].responses.sum() == 300
     honest = []
     for group in groups:
         labelled = []
         for response, true in zip(group.responses, true_attributes(group), strict=True):
             labelled.append(replace(response, labels=tuple(true)))
         honest.append(replace(group, responses=tuple(labelled)))
-    assert np.allclose(small_world.jargon(honest, **RESAMPLED)[small_world.ABOVE], 0)
+    table = small_world.jargon(honest, **RESAMPLED)
+    assert np.allclose(table[table.helpfulness == small_world.ABOVE]["mean"], 0)
+
+
+def test_the_changes_by_jargon_are_differences_of_its_means():
+    groups = list(generate.groups(150, 0))
+    means = small_world.jargon(groups, **RESAMPLED).set_index(["helpfulness", "jargon sentences"])
+    changes = small_world.jargon_changes(groups, **RESAMPLED)
+    by_name = changes.set_index(["helpfulness", "jargon sentences"])
+    for side in (small_world.RATED, small_world.TRUE, small_world.ABOVE):
+        for name in ("1", "2 or more"):
+            expected = means["mean"][side, name] - means["mean"][side, "0"]
+            assert by_name.difference[side, name] == pytest.approx(expected)
+    assert (changes["95 % low"] <= changes.difference).all()
+    one, more = small_world.jargon_in_words(changes)
+    assert one.startswith("One sentence of jargon, beside none: raters give +0.")
+    assert more.startswith("Two or more sentences of jargon, beside none: raters give +0.")
+    assert small_world.jargon_title(changes).startswith("One sentence of jargon: rated +0.")
+    none = changes[changes["jargon sentences"] == "none"]
+    assert small_world.jargon_title(none) == "No answer has one sentence of jargon"
+    assert small_world.jargon_in_words(none) == []
 
 
 def test_the_base_writes_the_right_value_and_a_probe_sees_jargon():
@@ -197,8 +350,12 @@ def test_figures_are_drawn(frames):
     shares = figures.shares_of_faults(table[table.measure.isin(FAULTS)], "T")
     labels = [label.get_text() for label in shares.axes[0].get_yticklabels()]
     assert set(labels) == set(FAULTS) and JARGON in labels
-    liked = pd.DataFrame([(0, 9, -0.1, -0.2, 0.0), (1, 9, 0.3, 0.2, 0.4)])
-    assert figures.rated_above(liked, "T").axes[0].get_title() == "T"
+    points = [("0", 9, "rated", -0.1, -0.2, 0.0), ("0", 9, "true", 0, 0, 0)]
+    points += [("1", 9, "rated", 0.3, 0.2, 0.4), ("1", 9, "true", -0.2, -0.3, -0.1)]
+    liked = pd.DataFrame(points)
+    panel = figures.rated_and_true(liked, "T").axes[0]
+    assert panel.get_title() == "T"
+    assert [text.get_text() for text in panel.get_legend().get_texts()] == ["rated", "true"]
     columns = ["fault", "pairs", "by", "right (%)", "95 % low", "95 % high"]
     rows = [("a", 9, "likelihood", 90, 80, 95), ("a", 9, "probe", 50, 40, 60)]
     assert figures.readable(pd.DataFrame(rows, columns=columns), "T").axes[0].get_xlim()[1] > 100

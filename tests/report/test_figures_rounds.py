@@ -58,10 +58,11 @@ def test_losses_follow_each_other():
 
 
 def test_a_panel_for_each_column():
-    rounds = pd.DataFrame({"round": [0, 1], "kl": [0.0, 3.0], "explained": [-5.0, 0.5]})
+    rounds = pd.DataFrame({"round": [0, 1], "kl": [-4.0, 3.0], "explained": [-5.0, 0.5]})
     figure = figures.round_by_round(rounds, {"kl": "KL", "explained": "explained"})
     assert [ax.get_title() for ax in figure.axes] == ["KL", "explained"]
     assert figure.axes[1].get_ylim() == (-1, 1)
+    assert figure.axes[0].get_ylim()[0] < -4, "what is no share is shown whole"
 
 
 def test_the_truth_by_place_in_two_orders():
@@ -83,12 +84,16 @@ def test_score_against_truth_has_a_panel_for_each_set():
     assert [len(ax.get_lines()[0].get_xdata()) for ax in figure.axes] == [4, 6]
 
 
-def test_parts_have_a_bar_for_each_policy():
-    """A whisker is the interval of the difference: habits are 1 less (-1.5 to -.5), so .5 to 1.5."""
+def test_parts_have_a_bar_for_each_policy_and_their_difference_stands_apart():
+    """A bar with a whisker of the difference was read as an interval of the bar: habits 1.0 had .5 to 1.5."""
     lost = pd.DataFrame({"part": ["habits", "jargon"], "SFT": [2.0, 0.1], "PPO": [1.0, 0.4]})
     change = {"difference": [-1.0, 0.3], "95 % low": [-1.5, 0.1], "95 % high": [-0.5, 0.5]}
-    ax = figures.parts(lost.assign(**change), "message").axes[0]
-    assert [bar.get_width() for bar in ax.patches] == [2.0, 0.1, 1.0, 0.4]
-    whisker = ax.collections[0].get_segments()[0]
-    assert whisker[:, 0].tolist() == pytest.approx([0.5, 1.5])
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["SFT", "PPO"]
+    bars, differences = figures.parts(lost.assign(**change), "message").axes
+    assert [bar.get_width() for bar in bars.patches] == [2.0, 0.1, 1.0, 0.4]
+    assert not bars.collections, "no whiskers"
+    (points,) = differences.containers
+    assert points.lines[0].get_xdata().tolist() == [-1.0, 0.3]
+    whiskers = [whisker[:, 0].tolist() for whisker in differences.collections[0].get_segments()]
+    assert whiskers == [pytest.approx([-1.5, -0.5]), pytest.approx([0.1, 0.5])]
+    assert differences.get_xlabel() == "PPO less SFT, points, 95 %"
+    assert [text.get_text() for text in bars.get_legend().get_texts()] == ["SFT", "PPO"]

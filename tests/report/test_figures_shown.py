@@ -37,6 +37,21 @@ def test_a_figure_made_without_pyplot_becomes_a_picture(shell):
     assert forms(shell, curves) == {"text/plain", "image/png"}
 
 
+def test_live_curves_have_no_empty_panel():
+    """PPO has no validation: half of its live figure was an empty "accuracy on validation"."""
+    training = pd.DataFrame({"step": [1, 2], "loss": [1.0, 0.5]})
+    nothing = pd.DataFrame(columns=["step", "loss", "accuracy"])
+    assert len(progress.draw(training, nothing).axes) == 1
+    only_loss = pd.DataFrame({"step": [2], "loss": [0.7]})
+    (ax,) = progress.draw(training, only_loss).axes
+    assert [line.get_label() for line in ax.lines] == ["training, each step", "validation"]
+    _, right = progress.draw(training, only_loss.assign(accuracy=0.8)).axes
+    assert right.get_ylabel() == "accuracy on validation" and right.get_ylim() == (-0.03, 1.03)
+    _, right = progress.draw(training, only_loss.assign(**{"Pearson tone": 0.3})).axes
+    assert right.get_ylabel() == "Pearson's R on validation"
+    assert [text.get_text() for text in right.get_legend().get_texts()] == ["tone"]
+
+
 def test_a_format_that_the_reader_chose_stays(shell):
     shell.display_formatter.formatters["image/svg+xml"].for_type(Figure, lambda figure: "<svg/>")
     pictures.enable_figures()
