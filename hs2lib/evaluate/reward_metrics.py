@@ -562,7 +562,7 @@ def peaks_in_words(validations: pd.DataFrame, best_step: int) -> list[str]:
     """At which step the loss was lowest, and at which R of each attribute was highest.
 
     Beside the lowest loss stands the next one, and how far the loss moves between neighbouring
-    checkpoints: on few groups the lowest is partly luck.
+    checkpoints. Where it goes up and down by more than the two differ, the lowest is partly luck.
 
     validations: of `hs2lib.train.progress.curves`.
     """
@@ -576,18 +576,35 @@ def peaks_in_words(validations: pd.DataFrame, best_step: int) -> list[str]:
     if len(validations) > 1:
         lowest, next_lowest = validations.loss.nsmallest(2)
         words.append(f"Lowest and next lowest: {lowest:.4f} and {next_lowest:.4f}.")
-        moves = validations.loss.diff().abs().iloc[1:]
-        before, last = validations.step.iloc[-2:].astype(int)
-        text = (
-            f"From one checkpoint to the next the loss moves by {moves.median():.4f} in the "
-            f"median, and by {moves.iloc[-1]:.4f} from step {before} to {last}."
-        )
-        if max(moves.median(), moves.iloc[-1]) > next_lowest - lowest:
-            text += " Which step is lowest is partly luck."
+        move = validations.loss.diff().abs().median()
+        text = f"From one checkpoint to the next the loss moves by {move:.4f} in the median."
+        step, height = _largest_bump(validations)
+        if height > 0:
+            text += f" At step {step} it is {height:.4f} above the nearer of its neighbours."
+        if height > next_lowest - lowest:
+            text += (
+                " That is more than lies between the lowest two. So which step is lowest is "
+                "partly luck."
+            )
         words.append(text)
     if peaks:
         words.append(f"R is highest for {', '.join(peaks)}.")
     return words
+
+
+def _largest_bump(validations: pd.DataFrame) -> tuple[int, float]:
+    """The step whose loss stands out most above both neighbours, and by how much; 0 without one.
+
+    A loss that falls, or that rises once the model overfits, has none. What is above the loss of
+    the start is left out: there training diverged.
+    """
+    loss = validations.loss.to_numpy()
+    heights = loss[1:-1] - np.maximum(loss[:-2], loss[2:])
+    heights = np.where(loss[1:-1] < loss[0], heights, 0.0)
+    if not len(heights) or heights.max() <= 0:
+        return 0, 0.0
+    highest = int(heights.argmax())
+    return int(validations.step.iloc[highest + 1]), float(heights[highest])
 
 
 def reference_in_words(

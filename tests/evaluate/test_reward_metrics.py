@@ -322,16 +322,30 @@ def test_what_the_last_doubling_added_stands_in_plain_words():
 
 
 def test_peaks_stand_beside_how_far_the_loss_moves():
-    """By hand: the loss moves by .2 and .01. The lowest lies .01 below the next, so that is luck."""
-    steps = {"step": [0, 4, 8], "loss": [0.7, 0.5, 0.51], "Pearson tone": [0.1, 0.2, 0.4]}
-    first, lowest, moves, peaks = reward_metrics.peaks_in_words(pd.DataFrame(steps), 4)
+    """By hand: the loss moves by .2, .06 and .05, and stands .05 above the next: that is luck."""
+    steps = {"step": [0, 4, 8, 9], "loss": [0.7, 0.5, 0.56, 0.51]}
+    frame = pd.DataFrame(steps | {"Pearson tone": [0.1, 0.2, 0.4, 0.3]})
+    first, lowest, moves, peaks = reward_metrics.peaks_in_words(frame, 4)
     assert first.startswith("The validation loss is lowest at step 4")
     assert lowest == "Lowest and next lowest: 0.5000 and 0.5100."
-    assert "0.1050 in the median, and by 0.0100 from step 4 to 8." in moves
-    assert moves.endswith("Which step is lowest is partly luck.")
+    assert moves.startswith(
+        "From one checkpoint to the next the loss moves by 0.0600 in the median"
+    )
+    assert "At step 8 it is 0.0500 above the nearer of its neighbours." in moves
+    assert moves.endswith("So which step is lowest is partly luck.")
     assert peaks == "R is highest for tone at step 8."
     (first,) = reward_metrics.peaks_in_words(pd.DataFrame({"step": [0], "loss": [0.7]}), 0)
     assert first.startswith("The validation loss is lowest at step 0")
+
+
+@pytest.mark.parametrize(
+    "losses", [(0.7, 0.5), (0.7, 0.5, 0.4, 0.38), (0.7, 0.5, 0.51, 0.6), (0.2, 15.0, 0.8, 16.0)]
+)
+def test_a_loss_that_only_falls_overfits_or_diverges_is_no_luck(losses):
+    """Its lowest step is chosen for a reason, however far the loss moves elsewhere."""
+    frame = pd.DataFrame({"step": range(len(losses)), "loss": losses})
+    *_, moves = reward_metrics.peaks_in_words(frame, int(np.argmin(losses)))
+    assert "in the median" in moves and "luck" not in moves
 
 
 def test_the_model_may_lie_above_the_raters_and_the_paired_difference_says_where():
