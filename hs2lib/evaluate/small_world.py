@@ -285,7 +285,7 @@ def more_often_in_words(apart: pd.DataFrame, read: str, written: str) -> list[st
         f"{written} less {read}, truth, prompt by prompt: {_change(*truth, digits=2)}.",
         f"In more answers, points of percent: {', '.join(parts['more']) or 'none'}.",
         f"In fewer: {', '.join(parts['less']) or 'none'}.",
-        f"Neither is shown: {', '.join(parts['neither']) or 'none'}.",
+        f"Not shown to be more or fewer: {', '.join(parts['neither']) or 'none'}.",
     ]
     if parts["absent"]:
         texts.append(f"In no answer of either: {', '.join(parts['absent'])}.")

@@ -203,7 +203,7 @@ def test_what_the_base_has_more_often_is_paired_by_prompt(frames):
     )
     assert truth.startswith("always less as wished, truth, prompt by prompt: -")
     assert one_fault.IGNORED in more and fewer == "In fewer: none."
-    assert neither == "Neither is shown: none."
+    assert neither == "Not shown to be more or fewer: none."
     assert "strays" in absent and "+0" not in absent, "what occurs nowhere has no interval"
 
 
@@ -221,7 +221,7 @@ def test_a_zero_has_no_sign_and_an_end_that_rounds_to_it_has_a_side():
     )
     _, more, _, neither = small_world.more_often_in_words(apart, "web", "base")
     assert more == "In more answers, points of percent: jumbles +6 (above 0 to +12)."
-    assert neither == "Neither is shown: contradiction +2 (below 0 to +4), strays 0."
+    assert neither == "Not shown to be more or fewer: contradiction +2 (below 0 to +4), strays 0."
 
 
 def test_whether_greedy_decoding_is_the_whole_reason_is_asked_of_sampled_answers():
