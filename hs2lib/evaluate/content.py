@@ -185,13 +185,15 @@ def _nearly_more(faults: pd.DataFrame) -> str:
     """The largest rise that is not shown but nearly is, in a sentence; "" where there is none.
 
     A rise is nearly shown where it is more than half as large as its interval reaches down from it.
-    By hand: .10 with -.05 to .25 reaches down by .15, and is; with -.15 to .35 it is not.
+    By hand: .10 with -.05 to .25 reaches down by .15, and is; with -.15 to .35 it is not. A rise
+    below `HARDLY_ANY` is none to speak of.
 
     faults: rows of `parts_of`.
     """
     low = faults["95 % low"]
     reach = faults.difference - low
-    nearly = faults[(low <= 0) & (faults.difference > reach / 2)]
+    is_near = (low <= 0) & (faults.difference > reach / 2)
+    nearly = faults[is_near & (faults.difference >= HARDLY_ANY)]
     if nearly.empty:
         return ""
     most = nearly.loc[nearly.difference.idxmax()]

@@ -46,6 +46,9 @@ def test_of_rises_that_are_nearly_shown_the_largest_is_named():
     columns = ["part", "SFT", "PPO", "difference", "95 % low", "95 % high"]
     _, more = content.parts_in_words(pd.DataFrame(rows, columns=columns))
     assert more.endswith("nothing clearly. Not shown: jargon (+0.20, -0.05 to +0.45).")
+    rows = [("jargon", 0.01, 0.02, 0.01, -0.001, 0.021)]  # nearly shown, and nothing to speak of
+    _, more = content.parts_in_words(pd.DataFrame(rows, columns=columns))
+    assert more.endswith("by: nothing clearly.")
 
 
 def test_what_attributes_that_end_at_0_return_is_neither_a_loss_nor_a_gain():
