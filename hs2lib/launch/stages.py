@@ -108,12 +108,15 @@ def compute(run: str, tier: str, stage: str) -> None:
         # long it fails.
         os.dup(lock.fileno())
         steps = importlib.import_module("hs2lib.launch.steps")
-        before = os.environ.get(RUN, "")
+        before = os.environ.get(RUN)
         os.environ[RUN] = graph.reading(run, tier)
         try:
             getattr(steps, function_of(run, stage))(Setup.of_run(run, tier))
         finally:
-            os.environ[RUN] = before
+            if before is None:  # an empty one would say that the runner runs a notebook
+                del os.environ[RUN]
+            else:
+                os.environ[RUN] = before
     if os.environ.get("RANK", "0") == "0":
         print(f"{tier} {run}: {stage} done in {time.time() - began:.0f} s", flush=True)
 

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from hs2lib.launch import runner, steps
+from hs2lib.paths import RUN
 from hs2lib.run import processes
 
 CHAIN = """import sys
@@ -166,7 +167,9 @@ def test_a_training_that_fails_keeps_the_folder_until_its_process_is_gone(tmp_pa
         raise RuntimeError("Connection reset by peer")
 
     monkeypatch.setattr(steps, "train_05", fails)
+    monkeypatch.delenv(RUN, raising=False)
     with pytest.raises(RuntimeError):
         runner.main(["--stage", "train", "--tier", "smoke", "05"])
+    assert RUN not in os.environ, "an empty one made the next run by hand leave a stamp"
     monkeypatch.setenv(processes.OWNER, "another")
     assert held(tmp_path)
