@@ -151,13 +151,12 @@ class Ranked:
         """
         if np.isnan(self.values[TRUTH]).all():
             return []
-        most = [self.total]
-        by_score = self.gains_by_prompt(most)[:, 0]
+        by_score = self._hardest()
         compared = []
         for rule in (LONGEST, LIKELIEST, GREEDY_RULE):
             if rule not in self._without_model:
                 continue
-            by_rule = self.gains_by_prompt(most, rule=rule)[:, 0]
+            by_rule = self._hardest(rule)
             _, low, high = questions.mean(by_score - by_rule, self.ids, **self.resampled)
             verdict = questions.beside_0(
                 low,
@@ -194,6 +193,10 @@ class Ranked:
         greedy = [GREEDY_RULE] if self.greedy else []
         return [*self.others, *greedy]
 
+    def _hardest(self, rule: str = BY_SCORE) -> np.ndarray:
+        """The truth gained by the best of all answers, by the score or by a rule: [prompts]."""
+        return self.gains_by_prompt([self.total], rule=rule)[:, 0]
+
     def worth_in_words(self) -> str:
         """Whether the reward model's favourite beats what costs no reward model, in a sentence.
 
@@ -203,14 +206,13 @@ class Ranked:
         """
         if np.isnan(self.values[TRUTH]).all():
             return ""
-        most = [self.total]
-        by_score = self.gains_by_prompt(most)[:, 0]  # [prompts]
+        by_score = self._hardest()
         names = {LIKELIEST: f"the likeliest of {self.total}", GREEDY_RULE: "the greedy answer"}
         compared = []
         for rule, name in names.items():
             if rule not in self._without_model:
                 continue
-            apart = by_score - self.gains_by_prompt(most, rule=rule)[:, 0]  # [prompts]
+            apart = by_score - self._hardest(rule)
             value, low, high = questions.mean(apart, self.ids, **self.resampled)
             verdict = questions.beside_0(
                 low,

@@ -24,7 +24,7 @@ from hs2lib.corpus.generate import task_of
 from hs2lib.corpus.grade import grade, sentences
 from hs2lib.corpus.one_fault import HARMLESS, change_of
 from hs2lib.evaluate import policies
-from hs2lib.evaluate.questions import mean
+from hs2lib.evaluate.questions import beside_0, mean
 from hs2lib.evaluate.response_rows import TRUTH, truth_of
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models import baselines
@@ -633,12 +633,13 @@ def judge_in_words(table: pd.DataFrame, fault: str = "wrong value") -> str:
     if rows.empty:
         return "There are too few pairs to ask a probe."
     row = rows.iloc[0]
-    if row["95 % low"] > 50:
-        verdict = "better than guessing"
-    elif row["95 % high"] < 50:
-        verdict = "worse than guessing"
-    else:
-        verdict = "not shown to be better than guessing"
+    verdict = beside_0(
+        row["95 % low"] - 50,
+        row["95 % high"] - 50,
+        above="better than guessing",
+        below="worse than guessing",
+        neither="not shown to be better than guessing",
+    )
     return (
         f"A probe sees them in {_share(*row.iloc[-3:])} of the pairs, where a guess has 50 %: "
         f"{verdict}."
