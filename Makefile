@@ -121,7 +121,7 @@ bench-gpu: $(READY) ## run the benchmarks that a GPU can run, on one: make bench
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 gpu-check: ## is all exact and fast on this GPU: make gpu-check PYTHON=/any/python/with/torch/and/transformers
-	@export CUDA_VISIBLE_DEVICES="$${CUDA_VISIBLE_DEVICES:-0}"; PYTHONPATH=. "$(PYTHON)" benchmarks/gpu_check.py
+	@export CUDA_VISIBLE_DEVICES="$${CUDA_VISIBLE_DEVICES:-0}"; PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" "$(PYTHON)" benchmarks/gpu_check.py
 
 clean-nb: $(READY) ## strip outputs from the notebooks
 	@$(BIN)/nbstripout --keep-id notebooks/*.ipynb
