@@ -712,6 +712,22 @@ def test_a_part_that_fails_is_reported_and_the_others_run(monkeypatch, tmp_path,
     assert [result["parts"][name]["ok"] for name in "abc"] == [False, True, False]
 
 
+def test_a_part_again_keeps_the_others_of_the_same_code(monkeypatch, tmp_path):
+    """A part that is mended is run alone; what other code measured does not stand beside it."""
+    small = ["--device", "cpu", "--small"]
+    parts = {"a": lambda check: {"ok": False}, "b": lambda check: {"ok": True, "by": 1}}
+    monkeypatch.setattr(gpu_check, "PARTS", parts)
+    assert gpu_check.main(small) == 1
+    parts["a"] = lambda check: {"ok": True}
+    assert gpu_check.main([*small, "--parts", "a"]) == 0
+    file = tmp_path / "gpu-check" / "cpu-small.json"
+    result = json.loads(file.read_text())
+    assert list(result["parts"]) == ["a", "b"] and result["parts"]["b"]["by"] == 1
+    file.write_text(json.dumps(result | {"code": "another"}))
+    assert gpu_check.main([*small, "--parts", "a"]) == 0
+    assert list(json.loads(file.read_text())["parts"]) == ["a"]
+
+
 def test_without_a_gpu_it_says_so_in_one_line():
     with pytest.raises(SystemExit, match=r"^no CUDA device was found .*CUDA_VISIBLE_DEVICES$"):
         gpu_check.main([])

@@ -394,6 +394,66 @@ def test_the_audits_page_has_the_numbers_of_readers_of_real_edits():
     assert len(by_kind) == 3 and max(by_kind.values()) < 50
 
 
+def gpu_rows(parts):
+    """The lines of docs/gpu.md that a run of `make gpu-check` has the numbers of."""
+    shapes = parts["exact"]["shapes"].values()
+    largest = {name: max(one[f"{name}, float32"]["apart"] for one in shapes) for name in MEASURED}
+    yield f"| scores within {largest['scores']:.0e}, gradients within {largest['gradients']:.0e} of their size,"
+    # "at most" is twice what transformers is apart.
+    bfloat16 = [
+        2 * one[f"{name}, bfloat16"]["apart"] / one[f"{name}, bfloat16"]["at most"]
+        for one in shapes
+        for name in MEASURED
+    ]
+    yield f"| {max(bfloat16):.2f} times as far from float32 as transformers is, at most |"
+    yield f"| within {max(parts['devices']['apart'].values()):.0e} |"
+    steps = parts["step"]
+    yield f"within {steps['float32']['apart']:.0e} in float32, {steps['bfloat16']['apart']:.0e} in bfloat16 |"
+    yield f"| {parts['kernel']['variants compiled for them']} |"
+    models = ("Qwen2.5-0.5B", "Qwen2.5-1.5B")
+    for kind in ("pairs", "tens"):
+        for order in ("sorted", "as they come"):
+            ratios = [
+                parts["score"][f"{model}, {kind}"]["padded over groups"][f"padded, {order}"]
+                for model in models
+            ]
+            yield f"{order} | {ratios[0]:.2f} | {ratios[1]:.2f} |".replace(
+                "sorted |", "sorted" + (" by length |" if kind == "pairs" else " |")
+            )
+    ratios = [parts["train"][model]["padded over groups"] for model in models]
+    yield f"| a training step of 05: padded rows | {ratios[0]:.2f} | {ratios[1]:.2f} |"
+
+
+MEASURED = ("scores", "log-probabilities", "gradients")
+
+
+def test_the_page_on_gpus_has_the_numbers_of_the_check_there():
+    result = json.loads((CHECKOUT / "reports/gpu-check/nvidia-h200.json").read_text())
+    parts = result["parts"]
+    page = (CHECKOUT / "docs/gpu.md").read_text()
+    assert result["passed"] and {"rollout", "notebooks"} & set(parts) == set()
+    assert [row for row in gpu_rows(parts) if row not in page] == []
+    assert parts["decode"]["margins where they part"] == [] and parts["kernel"]["ok"]
+
+    def best(used):
+        return max(side["of the data sheet"]["model"] for one in used for side in one.values())
+
+    scoring = [one["utilisation"] for one in parts["score"].values() if isinstance(one, dict)]
+    training = [
+        {"groups": one["groups"]["utilisation"]}
+        for one in parts["train"].values()
+        if isinstance(one, dict)
+    ]
+    assert f"scoring uses {100 * best(scoring):.0f} % at best" in page
+    assert f"training uses {100 * best(training):.0f} %, and 50 %" in page
+    pairs = [
+        parts["score"][f"{model}, pairs"]["padded over groups"]["padded, as they come"]
+        for model in ("Qwen2.5-0.5B", "Qwen2.5-1.5B")
+    ]
+    assert {f"{ratio:.1f}" for ratio in pairs} == {"2.8"}
+    assert "scores pairs 2.8 times as fast as padded batches" in README.read_text()
+
+
 if __name__ == "__main__":
     before, _, rest = README.read_text().partition(MARKS[0])
     README.write_text(before + MARKS[0] + works_table() + MARKS[1] + rest.partition(MARKS[1])[2])

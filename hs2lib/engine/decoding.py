@@ -95,11 +95,17 @@ def _draw(scaled: Tensor, draws: Tensor, top_p: float, first: int = FIRST) -> Te
         values, ids = scaled.sort(dim=-1, descending=True, stable=True)
     p = (values.double() - total).exp()  # [R, K]
     mass = p.cumsum(-1)  # [R, K]
-    too_few = (mass[:, -1] < top_p) & (first < size)  # [R]: top-p keeps more than these
+    dropped = mass - p >= top_p  # [R, K]
+    if first >= size:
+        weights = torch.zeros_like(p).scatter(
+            -1, ids, p.masked_fill(dropped, 0.0)
+        )  # [R, V], in the order of the ids
+        return _inverse(weights, draws)
     # In the order of the ids; those that are not kept come last and have no weight.
-    ids, order = ids.masked_fill(mass - p >= top_p, size).sort(-1)
+    ids, order = ids.masked_fill(dropped, size).sort(-1)
     p = p.gather(-1, order).masked_fill(ids == size, 0.0)  # [R, K]
     tokens = ids.gather(-1, _inverse(p, draws)[:, None])[:, 0]  # [R]
+    too_few = mass[:, -1] < top_p  # [R]: top-p keeps more than these
     if too_few.any():
         tokens[too_few] = _draw(scaled[too_few], draws[too_few], top_p, size)
     return tokens
@@ -138,10 +144,7 @@ class Shelf:
     # layer -> keys, values [P, key heads, L, D] each
     prefix: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     bias: Tensor | None = None  # [P, 1, 1, L], UNSEEN before each prompt; None where nothing is
-    # The rows of each prompt: their places in the cohort, int64 [P, n]. A prompt that has fewer
-    # than n fills up with a place of its own, or with 0 where it has none; there `is_row` is False.
-    places: Tensor = field(default_factory=lambda: torch.zeros(0, 0, dtype=torch.int64))
-    is_row: Tensor = field(default_factory=lambda: torch.zeros(0, 0, dtype=torch.bool))
+    n_rows: int = 0  # of the prompt that has most
 
     @property
     def longest(self) -> int:
@@ -158,30 +161,27 @@ class Shelf:
         keys[position, :, self.longest - key.shape[2] :] = key[0]
         values[position, :, self.longest - value.shape[2] :] = value[0]
 
-    def place(self, rows_of: dict[int, list[int]], device: torch.device) -> None:
-        """Note the places of the rows of each prompt; forget prompts without any once half are.
+    def slots(self, rows_of: dict[int, list[int]], device: torch.device) -> list[int | None]:
+        """Room for equally many rows of each prompt; prompts without any go once half are such.
 
-        rows_of: places by the number of the prompt, of at least one of this shelf's prompts.
+        rows_of: places of rows by the number of the prompt, of at least one of this shelf's.
+        Returns: the place of the row in each slot, prompt after prompt; None where there is none.
         """
         present = [prompt for prompt in self.lengths if prompt in rows_of]
         if 2 * len(present) <= len(self.lengths):
             self._keep(present)
-        most = max(len(rows_of[prompt]) for prompt in present)
-        places = []
-        is_row = []
+        self.n_rows = max(len(rows_of[prompt]) for prompt in present)
+        slots: list[int | None] = []
         for prompt in self.lengths:
             rows = rows_of.get(prompt, [])
-            n_missing = most - len(rows)
-            places.append(rows + [rows[0] if rows else 0] * n_missing)
-            is_row.append([True] * len(rows) + [False] * n_missing)
-        self.places = torch.tensor(places, device=device)  # [P, n]
-        self.is_row = torch.tensor(is_row, device=device)  # [P, n]
+            slots += [*rows, *[None] * (self.n_rows - len(rows))]
         self.bias = None
         if min(self.lengths.values()) < self.longest:
             lengths = torch.tensor(list(self.lengths.values()), device=device)  # [P]
             before_end = torch.arange(self.longest, 0, -1, device=device)  # [L]
             unseen = before_end > lengths[:, None]  # [P, L]
             self.bias = (UNSEEN * unseen)[:, None, None]
+        return slots
 
     def _keep(self, prompts: list[int]) -> None:
         """Forget all prompts but these."""
@@ -219,8 +219,10 @@ class Cohort:
     rows: list[Row] = field(default_factory=list)
     length: int = 0  # tokens in the cache
     shelves: list[Shelf] = field(default_factory=list)
-    # Where the rows of all shelves, one shelf after the other, have the row of each place: [R].
-    order: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    # The slots S of all shelves, one shelf after the other. What row each computes, int64 [S]: the
+    # first one where it has none, whose result nobody reads. And the slot of each row, int64 [R].
+    places: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    slot_of: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
     # layer -> keys, values [places, key heads, room, D] of the sampled tokens
     cache: dict[int, list[Tensor]] = field(default_factory=dict)
 
@@ -230,11 +232,13 @@ class Cohort:
         for place, row in enumerate(self.rows):
             by_prompt.setdefault(row.prompt, []).append(place)
         self.shelves = [shelf for shelf in self.shelves if by_prompt.keys() & shelf.lengths.keys()]
+        slots: list[int | None] = []
         for shelf in self.shelves:
-            shelf.place(by_prompt, self.device)
-        if self.shelves:
-            places = torch.cat([shelf.places[shelf.is_row] for shelf in self.shelves])  # [R]
-            self.order = places.argsort()
+            slots += shelf.slots(by_prompt, self.device)
+        slot_of = {place: slot for slot, place in enumerate(slots) if place is not None}
+        # Whole numbers, not masks: to know how many a mask keeps, a GPU's queue is waited for.
+        self.places = torch.tensor([place or 0 for place in slots], device=self.device)
+        self.slot_of = torch.tensor([slot_of[r] for r in range(len(slot_of))], device=self.device)
 
     def remove_done(self, max_tokens: int) -> list[Row]:
         """Take out the rows that are finished or have max_tokens tokens, and return them.
@@ -387,17 +391,19 @@ def _to_prompts(
     """
     outs = []
     lses = []
-    for shelf in cohort.shelves:
+    sizes = [len(shelf.lengths) * shelf.n_rows for shelf in cohort.shelves]
+    for shelf, part in zip(cohort.shelves, query[cohort.places].split(sizes), strict=True):
         first = 0 if n_seen is None else max(0, shelf.longest - n_seen)
         keys, values = shelf.prefix[layer]
         bias = None if shelf.bias is None else shelf.bias[..., first:]
-        part = query[shelf.places].transpose(1, 2)  # [P, key heads, n, queries, D]
+        part = part.unflatten(0, (-1, shelf.n_rows)).transpose(1, 2)
+        # part: [P, key heads, n, queries, D]
         o, s = _attend(part.flatten(2, 3), keys[:, :, first:], values[:, :, first:], options, bias)
         o = o.unflatten(2, part.shape[2:4]).transpose(1, 2)  # [P, n, key heads, queries, D]
         s = s.unflatten(2, part.shape[2:4]).transpose(1, 2)  # [P, n, key heads, queries]
-        outs.append(o[shelf.is_row])
-        lses.append(s[shelf.is_row])
-    return torch.cat(outs)[cohort.order], torch.cat(lses)[cohort.order]
+        outs.append(o.flatten(0, 1))
+        lses.append(s.flatten(0, 1))
+    return torch.cat(outs)[cohort.slot_of], torch.cat(lses)[cohort.slot_of]
 
 
 def _wide(*tensors: Tensor) -> list[Tensor]:

@@ -85,10 +85,10 @@ def test_a_shelf_forgets_prompts_once_half_have_no_rows():
         keys = torch.full((1, 1, length, 2), float(prompt + 1))
         shelf.put(0, prompt, keys, keys)
     cpu = torch.device("cpu")
-    shelf.place({0: [0, 2], 1: [1]}, cpu)
-    assert list(shelf.lengths) == [0, 1, 2]  # one of three has none: kept, and not read as a row
-    assert shelf.is_row.tolist() == [[True, True], [True, False], [False, False]]
-    shelf.place({0: [0]}, cpu)
+    # One prompt of three has no row: it is kept, and its slots are empty.
+    assert shelf.slots({0: [0, 2], 1: [1]}, cpu) == [0, 2, 1, None, None, None]
+    assert list(shelf.lengths) == [0, 1, 2]
+    assert shelf.slots({0: [0]}, cpu) == [0]
     assert list(shelf.lengths) == [0]
     keys, _ = shelf.prefix[0]
     assert keys.tolist() == [[[[1.0, 1.0]] * 4]]  # without the unseen place before it

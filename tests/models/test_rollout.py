@@ -79,6 +79,21 @@ def test_frequencies_are_those_of_temperature_and_top_p():
         torch.testing.assert_close(log_probs, p.log()[tokens].float())
 
 
+def test_a_flat_distribution_is_drawn_from_in_the_order_of_the_tokens():
+    """Where top-p keeps more than the tokens looked at first, all are sorted: the same tokens come."""
+    logits = torch.randn(64, 3000, generator=torch.Generator().manual_seed(0)) / 4
+    draws = torch.rand(64, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    tokens, _ = choose(logits, draws, 0.7, 0.9)
+    p = (logits / 0.7).double().softmax(-1)
+    for row, token in enumerate(tokens.tolist()):
+        likeliest = p[row].argsort(descending=True)
+        n_kept = int((p[row][likeliest].cumsum(0) < 0.9).sum()) + 1
+        kept = sorted(likeliest[:n_kept].tolist())
+        assert n_kept > 256
+        mass = p[row][kept].cumsum(0)
+        assert token == kept[int((mass <= draws[row] * mass[-1]).sum())]
+
+
 def test_top_p_keeps_the_token_that_crosses_and_at_least_one():
     p = torch.tensor([[0.5, 0.3, 0.2]])
     for top_p, kept in ((0.01, {0}), (0.4, {0}), (0.51, {0, 1}), (0.79, {0, 1}), (0.81, {0, 1, 2})):
