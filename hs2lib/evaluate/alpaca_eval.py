@@ -73,6 +73,9 @@ GAMED_WEIGHT = 0.2 / 2
 
 SEED = 123
 
+# The weights that make the rate; that of length is left out of it.
+COUNTED = ("weight theta", "weight psi")
+
 # Names of the answer shown first, and of the one shown second, in the published prompt.
 NAMES = ("m", "M")
 
@@ -236,11 +239,11 @@ def score(
     """The length-controlled win rate of a model against the baseline, in per cent, from verdicts.
 
     Paper: Table 4. The 95 % interval is that of the raw rate's SE, because the fit's own SE leaves
-    out which instructions were drawn. The raw rate, both SEs and the weights stand beside it. The
+    out which instructions were drawn. The raw rate, its SE and the weights stand beside it. The
     measure is called "LC win rate" only for the published form; otherwise it names the form.
 
-    Fewer verdicts than the fit has folds give no rate, nor does a fit whose penalty leaves no
-    weight.
+    Fewer verdicts than the fit has folds give no rate, nor does a fit whose penalty leaves none of
+    the weights `COUNTED`.
 
     published: as `difficulties` gives them. They are of the 805 instructions and cannot be used for
         others.
@@ -266,14 +269,13 @@ def score(
         weights = {
             f"weight {name}": weight for name, weight in fit.weights.items() if not np.isnan(weight)
         }
-        # Without any weight the rate is one half, whatever was judged.
-        if any(weights.values()):
+        # The rate leaves out phi. Where nothing else is left, it is one half, whatever was judged.
+        if any(weights[name] for name in weights.keys() & COUNTED):
             half_width = 1.96 * fit.raw.standard_error
             overall = (fit.rate, fit.rate - half_width, fit.rate + half_width)
         beside = {
             RAW: fit.raw.rate,
             RAW_SE: fit.raw.standard_error,
-            "SE of the LC win rate alone, points": fit.standard_error,
             **weights,
         }
     measure = MEASURE

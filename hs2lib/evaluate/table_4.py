@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from hs2lib.evaluate import alpaca_eval
 from hs2lib.evaluate.answering import Answers
 from hs2lib.evaluate.grading import PROTOCOLS, Judged
 from hs2lib.evaluate.policies import COLUMNS
@@ -23,7 +24,7 @@ from hs2lib.evaluate.truthfulqa import Categories, MultipleChoice, evaluate
 from hs2lib.paper import MEASURES
 from hs2lib.report.report import DASH
 
-SATURATED = 0.95  # a share of right choices from which on a test tells good policies from none
+SATURATED = 0.95  # a share of right choices from which on differences can only be small
 
 # Measures of whole benchmarks as `Judged.rows` names them, and the columns of Table 4.
 TABLE_4 = {row["measure"]: row["column"] for row in MEASURES}
@@ -108,7 +109,7 @@ def judged_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 # Measures that few readers want: the protocols' own intervals, and the parts of the LC regression.
-_INTERNALS = ("low, points", "high, points", "alone, points", "SE of", "weight ", "characters")
+_INTERNALS = ("low, points", "high, points", "SE of", "weight ", "characters")
 
 
 def headline(rows: pd.DataFrame) -> pd.DataFrame:
@@ -142,26 +143,28 @@ def headline_sentences(rows: pd.DataFrame, base: str) -> list[str]:
         weightless = [policy for policy in without if _is_weightless(rows, measure, policy)]
         if weightless:
             line += (
-                f" For {', '.join(weightless)} the penalty of the fit sets every weight to 0. "
-                "Then the rate would be 50 %, whatever was judged, so none is given."
+                f" For {', '.join(weightless)} the penalty sets theta to 0. "
+                "The rate would be 50 %, whatever was judged, so it is left out."
             )
         lines.append(line)
     return lines
 
 
 def _is_weightless(rows: pd.DataFrame, measure: str, policy: str) -> bool:
-    """Whether the fit behind a measure left this policy no weight but 0; not where none was fitted.
+    """Whether the fit behind a measure left this policy none of the weights that make its rate.
+
+    Not where none was fitted. The weight of length makes no rate.
 
     rows: of `measured`.
     """
     benchmark = measure.rpartition(": ")[0]
-    is_weight = rows.measure.str.startswith(f"{benchmark}: weight ") & (rows.policy == policy)
-    weights = rows["mean"][is_weight]
+    counted = [f"{benchmark}: {name}" for name in alpaca_eval.COUNTED]
+    weights = rows["mean"][rows.measure.isin(counted) & (rows.policy == policy)].dropna()
     return len(weights) > 0 and bool((weights == 0).all())
 
 
 def multiple_choice_sentences(choices: pd.DataFrame, base: str) -> list[str]:
-    """What MC1 and MC2 say of the policies, and whether they can tell them apart at all.
+    """What MC1 and MC2 say of the policies, and whether differences can only be small.
 
     choices: of `multiple_choice`. base: the policy that the others are compared with.
     """
@@ -171,8 +174,8 @@ def multiple_choice_sentences(choices: pd.DataFrame, base: str) -> list[str]:
         if by_policy.min() >= SATURATED:
             lowest = np.floor(100 * by_policy.min()) / 100
             lines.append(
-                f"{measure} is at least {lowest:.2f} for every policy: "
-                "these questions are too easy to tell them apart."
+                f"{measure} is at least {lowest:.2f} for every policy. These questions are nearly "
+                "all right, so differences are small; paired, they stand below."
             )
             continue
         lines.append(
@@ -314,9 +317,15 @@ def trades_title(traded: pd.DataFrame, base: str) -> str:
     """The message of a figure of `policies.benchmark_gains`: how much is clear."""
     n, n_gains, n_losses = clear_trades(traded)
     return (
-        f"Of {n} differences from {base} {n_gains} are clear gains and {n_losses} clear losses, "
-        "lengths aside"
+        f"Of {n} differences from {base}, lengths aside, clear gains: {n_gains}, "
+        f"clear losses: {n_losses}"
     )
+
+
+def _quantities(traded: pd.DataFrame) -> str:
+    """What the differences of `clear_trades` are in, in words."""
+    has_mc2 = traded.measure.str.endswith("MC2").any()
+    return "MC2, grades and win rates" if has_mc2 else "grades and win rates"
 
 
 def trade_sentences(traded: pd.DataFrame, base: str) -> list[str]:
@@ -324,7 +333,7 @@ def trade_sentences(traded: pd.DataFrame, base: str) -> list[str]:
     clear = traded[(traded["95 % low"] > 0) | (traded["95 % high"] < 0)]
     n, n_gains, n_losses = clear_trades(traded)
     lines = [
-        f"**Benchmarks**: {n} differences from {base} in grades and win rates. "
+        f"**Benchmarks**: {n} differences from {base} in {_quantities(traded)}. "
         f"Clear gains (the interval leaves out 0): {n_gains}. Clear losses: {n_losses}. "
         f"By chance alone about {0.05 * n:.0f} would be clear."
     ]

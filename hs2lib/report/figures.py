@@ -584,17 +584,32 @@ def by_temperature(panels: dict[str, pd.DataFrame], title: str = "") -> Figure:
 def shares(rows: pd.DataFrame, measure: str, title: str) -> Figure:
     """One measure of every policy with its interval, and a dotted line where chance alone would be.
 
+    Where nearly all is right, the line is left out, so that differences can be seen.
+
     rows: columns measure, policy, value, low, high, chance, as
     `hs2lib.evaluate.table_4.multiple_choice` has them.
     """
     part = rows[rows.measure == measure]
     fig, ax = plt.subplots(figsize=(5.5, 0.8 + 0.35 * len(part)))
     dots(ax, range(len(part)), part.value, part.low, part.high, TRUTH)
-    ax.axvline(part.chance.iloc[0], color="black", lw=0.8, ls=":")
+    if _near_chance(part):
+        ax.axvline(part.chance.iloc[0], color="black", lw=0.8, ls=":")
     ax.set(yticks=range(len(part)), yticklabels=part.policy, ylim=(len(part) - 0.5, -0.5))
     ax.set(xlabel=measure)
     ax.set_title(fill(title, 70), fontsize=10)
     return fig
+
+
+def _near_chance(part: pd.DataFrame) -> bool:
+    """Whether chance is drawn in `shares`: not where every interval is of nearly all right."""
+    return bool(part.low.min() < 0.9)
+
+
+def chance_in_words(rows: pd.DataFrame, measure: str) -> str:
+    """What chance is in `shares`, for its caption. rows: as there."""
+    part = rows[rows.measure == measure]
+    drawn = "dotted: " if _near_chance(part) else ""
+    return f"{drawn}chance, {part.chance.iloc[0]:.2f}"
 
 
 def trades(traded: pd.DataFrame, base: str, title: str = "") -> Figure:

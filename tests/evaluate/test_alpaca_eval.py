@@ -156,6 +156,16 @@ def test_a_fit_without_any_weight_gives_no_rate():
     assert result.beside["weight phi"] == result.beside["weight theta"] == 0
 
 
+def test_a_fit_with_a_weight_of_length_alone_gives_no_rate():
+    """An answer wins where it is longer: theta is 0, so the rate would be 50 whatever was judged."""
+    level = replace(QUESTIONS, baseline=answers_of(lambda i: "b" * 20))
+    ours = answers_of(lambda i: "a" * (10 if i % 2 else 30))
+    result = score(level, ours, verdicts(lambda i: i % 2 == 0))
+    assert result.beside["weight phi"] != 0 and result.beside["weight theta"] == 0
+    assert np.isnan(result.overall).all() and result.beside[alpaca_eval.RAW] == 50
+    assert not any("alone" in name for name in result.beside)
+
+
 def test_generated_instructions_are_never_called_alpaca_eval():
     questions = alpaca_eval.load("embedded", n=5, seed=1)
     assert questions.title == "generated questions (not AlpacaEval 2)" and len(

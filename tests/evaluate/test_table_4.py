@@ -137,6 +137,11 @@ def test_multiple_choice_of_every_policy_by_hand():
         and table.policy.tolist() == ["SFT", "DPO"] * 2
     )
     assert table.value[2:].tolist() == pytest.approx([0.4, 0.6]) and set(table.chance[2:]) == {0.4}
+    high = table_4.multiple_choice_sentences(table.assign(value=0.967), "SFT")
+    assert high[-1] == (
+        "MC2 is at least 0.96 for every policy. These questions are nearly all right, "
+        "so differences are small; paired, they stand below."
+    )
     row = table_4.mc2_rows(table, CHOICES.title).iloc[0]
     assert row.measure == f"{CHOICES.title} MC2" and row.note == "chance 0.400"
     frames = table_4.mc2_by_question(CHOICES, answers)
@@ -180,7 +185,12 @@ def test_only_differences_that_leave_out_0_are_named_one_by_one():
     assert up == "PPO +2 (1 to 3) in characters, MT-Bench." and down.startswith(
         "SteerLM -2 (-3 to -1)"
     )
-    assert table_4.trades_title(traded, "SFT").startswith("Of 0 differences from SFT 0 are clear")
+    mc2 = pd.concat([graded, traded.assign(measure="TruthfulQA MC2")])
+    count, *_ = table_4.trade_sentences(mc2, "SFT")
+    assert "6 differences from SFT in MC2, grades and win rates" in count
+    assert table_4.trades_title(traded, "SFT") == (
+        "Of 0 differences from SFT, lengths aside, clear gains: 0, clear losses: 0"
+    )
     graded = traded.assign(measure="judge's grade")
     assert table_4.clear_trades(graded) == (3, 1, 1)
 
@@ -198,15 +208,15 @@ def test_each_column_of_the_headline_is_read_and_who_has_no_number_is_named():
 
 
 def test_a_fit_without_weights_is_named_as_the_reason_for_no_number():
-    """By hand: PPO has two weights of 0, SteerLM was not fitted, and DPO has a weight and a rate."""
+    """By hand: PPO has a length's weight alone, SteerLM was not fitted, and DPO has a rate."""
     rate = "questions: LC win rate, %"
-    weight = "questions: weight phi"
+    weight = "questions: weight theta"
     made = [(rate, "DPO", 60.0), (rate, "PPO", np.nan), (rate, "SteerLM", np.nan)]
-    made += [(weight, "DPO", 0.5), (weight, "PPO", 0.0), ("questions: weight theta", "PPO", 0.0)]
+    made += [(weight, "DPO", 0.5), (weight, "PPO", 0.0), ("questions: weight phi", "PPO", 0.36)]
     table = pd.DataFrame(made, columns=["measure", "policy", "mean"])
     table = table.assign(**{"95 % low": np.nan, "95 % high": np.nan, "note": ""})
     (line,) = table_4.headline_sentences(table, "DPO")
     assert line.endswith(
-        "No number: PPO, SteerLM. For PPO the penalty of the fit sets every weight to 0. Then the "
-        "rate would be 50 %, whatever was judged, so none is given."
+        "No number: PPO, SteerLM. For PPO the penalty sets theta to 0. "
+        "The rate would be 50 %, whatever was judged, so it is left out."
     )

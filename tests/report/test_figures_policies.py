@@ -108,6 +108,14 @@ def test_chance_has_a_line_of_its_own():
     assert labels(figure) == [["SFT", "DPO"]]
     dotted = [line for line in figure.axes[0].lines if line.get_linestyle() == ":"]
     assert [line.get_xdata()[0] for line in dotted] == [0.25]
+    assert (
+        figures.chance_in_words(rows.assign(low=0.3, chance=0.25), "MC2") == "dotted: chance, 0.25"
+    )
+    high = rows.assign(low=0.95, high=1.0, chance=0.25)
+    dotted = [
+        line for line in figures.shares(high, "MC2", "").axes[0].lines if line.get_ls() == ":"
+    ]
+    assert not dotted and figures.chance_in_words(high, "MC2") == "chance, 0.25"
 
 
 def test_trades_have_a_panel_a_measure_and_a_mark_a_benchmark():
