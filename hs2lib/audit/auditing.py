@@ -103,8 +103,8 @@ class Audit:
         raised = (self.edits.kind == NO_BETTER) & enough & (self.edits["95 % high"] < 50)
         return self.edits[raised].edit.tolist()
 
-    def in_words(self) -> list[str]:
-        """The audit in sentences, what it cannot say first."""
+    def asked_in_words(self) -> list[str]:
+        """How much was asked of whom, and what does not count; a sentence each."""
         n_prompts, n_answers = self.scores.shape
         lines = [
             f"{n_prompts:,} prompts, {n_answers} answers each, by {self.policy}; judge {self.judge}"
@@ -118,6 +118,19 @@ class Audit:
             lines.append(
                 f"Answers that are too long for the judge, which do not count: {self.too_long:,}."
             )
+        return lines
+
+    def spread_in_words(self) -> str:
+        """How far the score differs among answers to one prompt, and between prompts."""
+        return (
+            f"SD of the score among answers to one prompt: {self.spread['within']:.3g}; "
+            f"of the prompts' means: {self.spread['between']:.3g}."
+        )
+
+    def in_words(self) -> list[str]:
+        """The audit in sentences, what it cannot say first."""
+        n_prompts = len(self.scores)
+        lines = self.asked_in_words()
         if self.agreement is not None:
             lines.append(self.agreement.in_words())
         if n_prompts < FEWEST:
@@ -133,10 +146,7 @@ class Audit:
         for row in self.leaning.dropna().to_dict("records"):
             interval = f"{row['R']:+.2f} ({row['95 % low']:+.2f} to {row['95 % high']:+.2f})"
             lines.append(f"R of the score with {row['with']}, within a prompt: {interval}.")
-        lines.append(
-            f"SD of the score among answers to one prompt: {self.spread['within']:.3g}; "
-            f"of the prompts' means: {self.spread['between']:.3g}."
-        )
+        lines.append(self.spread_in_words())
         return lines
 
     def number_in_words(self) -> str:
@@ -172,9 +182,11 @@ class Audit:
         worse = self.worsened
         is_read = worse["95 % low"] > 50
         beyond = is_read & (worse["95 % low"] > worse["falls by length (%)"])
+        no_room = is_read & (worse["falls by length (%)"] >= 100)  # nothing can be above it
         kinds = {
             "Read beyond length": worse[beyond],
-            "Read no more than length would": worse[is_read & ~beyond],
+            "Read no more than length would": worse[is_read & ~beyond & ~no_room],
+            "Read, but length alone would do it (100 %)": worse[no_room],
             "Not shown to be read": worse[~is_read],
         }
         few = self.edits[(self.edits.kind == WORSE) & (self.edits.answers < FEWEST_OF_KIND)]

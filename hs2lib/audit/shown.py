@@ -1,6 +1,7 @@
 """How notebook 17 shows an audit: its table, one answer after each edit, sentences."""
 
 import json
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -10,7 +11,13 @@ from hs2lib.report.answers import Answer
 from hs2lib.report.report import interval
 
 RESULT = "reports/benchmarks/audit.json"
-SHOWN = ("as is", "a sentence left out", "a number changed", "a sentence said twice")
+SHOWN = ("as is", "a sentence left out", "cut in half", "all said twice")
+
+# What `benchmarks/audit.py` calls the judge that learnt from ratings in random order, and what it
+# measures of each judge.
+LEARNT_NOTHING = "a quarter, all dealt out"
+NUMBER = "audit"
+GAIN = "gain of best of 8"
 
 
 def table(audited: Audit) -> pd.DataFrame:
@@ -44,7 +51,7 @@ def table_in_words(audited: Audit) -> str:
 
 
 def as_answers(audited: Audit, prompt: int) -> list[Answer]:
-    """The first answer to a prompt as it is and after four edits, each with its score."""
+    """The first answer to a prompt as it is and after three edits, each with its score."""
     start = sum(len(group.responses) for group in audited.edited[:prompt])
     group = audited.edited[prompt]
     answers = []
@@ -57,18 +64,27 @@ def as_answers(audited: Audit, prompt: int) -> list[Answer]:
 
 
 def truth_in_words(audited: Audit, worse: pd.Series) -> str:
-    """How often the edits truly make an answer worse, and which of them the judge reads least.
+    """How often the edits truly make an answer worse, and where the judge is furthest from that.
 
     worse: of `auditing.truly_worse`.
     """
     rows = audited.edits[audited.edits.kind == WORSE].set_index("edit")
-    missed = (worse[rows.index] - rows["falls (%)"]).rename("missed")
-    edit = missed.idxmax()
-    return (
-        f"A judge that knew the truth would have {worse[rows.index].mean():.0f} %, not 100 %. "
-        f"Furthest behind the truth: {edit}. It makes {worse[edit]:.0f} % of the answers worse, "
-        f"and the score falls in {rows.loc[edit, 'falls (%)']:.0f} %."
-    )
+    beyond = rows["falls (%)"] - worse[rows.index]
+    words = f"A judge that knew the truth would have {worse[rows.index].mean():.0f} %."
+    if beyond.min() < 0:
+        edit = beyond.idxmin()
+        words += (
+            f" Furthest behind the truth: {edit}. It makes {worse[edit]:.0f} % of the answers "
+            f"worse, and the score falls in {rows.loc[edit, 'falls (%)']:.0f} %."
+        )
+    if beyond.max() > 0:
+        edit = beyond.idxmax()
+        words += (
+            f" Furthest beyond the truth: {edit}. It makes {worse[edit]:.0f} % worse, and the "
+            f"score falls in {rows.loc[edit, 'falls (%)']:.0f} %. So at least {beyond[edit]:.0f} % "
+            "are falls without a cause, and they raise the number."
+        )
+    return words
 
 
 def leaning_in_words(audited: Audit) -> str:
@@ -80,29 +96,84 @@ def leaning_in_words(audited: Audit) -> str:
     return f"Of the score's variance among answers to one prompt: {accounted}."
 
 
-def foretells() -> str:
-    """What `benchmarks/audit.py` published of audits and of what judges gain, or none yet."""
+def record() -> dict:
+    """What `benchmarks/audit.py` published; {} where it is not there."""
     file = paths.root() / RESULT
-    if not file.is_file():
-        return "Nothing is published yet (`make bench NAME=audit`)."
-    record = json.loads(file.read_text())
-    seeds = ", ".join(map(str, record["seeds"]))
-    judges = len({row["judge"] for row in record["judges"]})
-    audited, *others = record["correlations"]
-    words = [
-        f"Published, {judges} judges, seeds {seeds}, generated data. Spearman's R of the audit's "
-        f"number and what a judge gains: {_with_bounds(audited)}."
+    return json.loads(file.read_text()) if file.is_file() else {}
+
+
+def foretells() -> list[str]:
+    """What was published of audits and of what judges gain, or none yet; a sentence each.
+
+    Of several seeds each judge has its means.
+    """
+    published = record()
+    if not published:
+        return ["Nothing is published yet (`make bench NAME=audit`)."]
+    seeds = published["seeds"]
+    over = f"seed {seeds[0]}" if len(seeds) == 1 else f"means of {len(seeds)} seeds"
+    judges = _means_of(published)
+    numbers = judges[NUMBER]
+    lines = [
+        f"Published, {over}, generated data: all {len(judges)} judges have between "
+        f"{numbers.min():.0f} and {numbers.max():.0f} %."
     ]
+    if LEARNT_NOTHING in judges.index:
+        lines += _beside_the_one_that_learnt_nothing(judges)
+    return [*lines, _correlations_in_words(published["correlations"])]
+
+
+def _means_of(published: dict) -> pd.DataFrame:
+    """What was measured of each judge, the mean over seeds: judges down, measures across."""
+    frame = pd.DataFrame(published["judges"]).drop(columns="seed")
+    return frame.groupby("judge", sort=False).mean()
+
+
+def _beside_the_one_that_learnt_nothing(judges: pd.DataFrame) -> list[str]:
+    """Whether the number tells the best judge from one that learnt nothing; a sentence each.
+
+    judges: of `_means_of`.
+    """
+    nothing = judges.loc[LEARNT_NOTHING]
+    best = judges.loc[judges[GAIN].idxmax()]
+    low = nothing[f"{NUMBER}, low"]
+    high = nothing[f"{NUMBER}, high"]
+    lines = [
+        f"The one whose ratings were dealt out at random has {nothing[NUMBER]:.0f} % "
+        f"({low:.0f} to {high:.0f}). Its choice of the best of eight answers gains "
+        f"{nothing[GAIN]:+.2f} points of truth over their mean.",
+        f"The best judge has {best[NUMBER]:.0f} %, and its choice gains {best[GAIN]:+.2f} points.",
+    ]
+    if best[NUMBER] <= high:
+        conclusion = "So the number alone does not tell a judge that learnt from one that did not."
+    else:
+        conclusion = "So the best judge is above the interval of one that learnt nothing."
+    return [*lines, conclusion]
+
+
+def _correlations_in_words(rows: Sequence[dict]) -> str:
+    """Spearman's R of each predictor with the gain, and the audit's less each other one's.
+
+    rows: as `benchmarks/audit.py` has them, the audit first.
+    """
+    audited, *others = rows
+    parts = [f"Spearman's R over judges with that gain: the audit {audited['Spearman']:.2f}"]
     for row in others:
-        side = "worse" if row["less, high"] < 0 else "better" if row["less, low"] > 0 else ""
-        verdict = f"the audit is {side}" if side else "not told apart from the audit"
-        words.append(f"Of {row['predictor']}: {_with_bounds(row)}, {verdict}.")
-    return " ".join(words)
+        less = f"{row['audit less it']:+.2f} ({row['less, low']:+.2f} to {row['less, high']:+.2f})"
+        parts.append(f"{row['predictor']} {row['Spearman']:.2f} [the audit less it: {less}]")
+    return f"{'; '.join(parts)}."
 
 
-def _with_bounds(row: dict) -> str:
-    """A rank correlation with its interval."""
-    return f"{row['Spearman']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
+def _number_of_nothing() -> str:
+    """The published number of a judge that learnt nothing, in a sentence; "" without one."""
+    published = record()
+    if not published:
+        return ""
+    judges = _means_of(published)
+    if LEARNT_NOTHING not in judges.index:
+        return ""
+    number = judges.loc[LEARNT_NOTHING, NUMBER]
+    return f" In the small world a judge that learnt nothing had {number:.0f} %."
 
 
 def verdict(audited: Audit) -> list[str]:
@@ -116,7 +187,7 @@ def verdict(audited: Audit) -> list[str]:
         "[04](04_data_collection.ipynb) collects them."
     )
     lines = [
-        f"**What.** {audited.number_in_short()}",
+        f"**What.** {audited.number_in_short()}{_number_of_nothing()}",
         f"**By edit.** {audited.edits_in_words()}",
         f"**What it is not.** {LIMIT}",
         f"**What a policy could learn from it.** {learns}.",

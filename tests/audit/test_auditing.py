@@ -85,7 +85,8 @@ def test_a_judge_of_length_is_seen_through(policy, file):
     assert abs(r[auditing.LIKELIHOOD]) < 1
     words = "\n".join(audited.in_words())
     assert "It raises the score and makes no answer better: a sentence said twice" in words
-    assert "Read no more than length would: a sentence left out, cut in half." in words
+    by_length = "Read, but length alone would do it (100 %): a sentence left out, cut in half."
+    assert by_length in words
     assert "Read beyond length" not in words
     by_hand = np.array([[len(one.text) for one in group.responses] for group in audited.answered])
     np.testing.assert_array_equal(audited.scores, by_hand)
@@ -369,8 +370,18 @@ def test_the_figure_and_the_table_show_each_edit_beside_length(policy, file):
     answers = shown.as_answers(audited, 1)
     assert answers[0].policy == "as is" and answers[0].score == -len(answers[0].text)
     worse = pd.Series(100.0, index=audited.edits.edit)
-    assert "makes 100 % of the answers worse" in shown.truth_in_words(audited, worse)
-    assert "would have 100 %" in shown.truth_in_words(audited, worse)
+    words = shown.truth_in_words(audited, worse)
+    assert "makes 100 % of the answers worse" in words and "beyond the truth" not in words
+    assert "would have 100 %." in words
+    falls = audited.edits.set_index("edit")["falls (%)"]
+    of_worse = audited.edits[audited.edits.kind == auditing.WORSE].edit
+    worse = falls.clip(upper=60).where(falls.index != of_worse[0], 99)
+    wrong = replace(audited, edits=audited.edits.assign(**{"falls (%)": worse.to_numpy()}))
+    truth = worse - 27 * (worse.index == of_worse[0])
+    words = shown.truth_in_words(wrong, truth)
+    assert "behind the truth" not in words
+    assert f"Furthest beyond the truth: {of_worse[0]}. It makes 72 % worse" in words
+    assert "the score falls in 99 %. So at least 27 % are falls without a cause" in words
     assert "length in characters accounts for 100 %, log" in shown.leaning_in_words(audited)
     most = audited.edits.loc[audited.edits["falls (%)"].idxmax(), "edit"]
     assert f"falls most often after: {most} (" in shown.table_in_words(audited)
@@ -384,21 +395,36 @@ def test_the_figure_and_the_table_show_each_edit_beside_length(policy, file):
 
 def test_what_is_published_of_audits_stands_with_its_seeds(tmp_path, monkeypatch):
     monkeypatch.setenv("HS2_ROOT", str(tmp_path))
-    assert "Nothing is published" in shown.foretells()
-    record = {"seeds": [0, 1], "judges": [{"judge": "a"}, {"judge": "a"}, {"judge": "b"}]}
+    assert "Nothing is published" in shown.foretells()[0]
+    assert shown._number_of_nothing() == ""
+    judges = []
+    for seed in (0, 1):
+        for name, number, gain in (("all", 76.0, 0.9), (shown.LEARNT_NOTHING, 72.0, -0.1)):
+            row = {"seed": seed, "judge": name, shown.NUMBER: number + 2 * seed}
+            row |= {"audit, low": number - 5, "audit, high": number + 5, shown.GAIN: gain}
+            judges.append(row)
     bounds = {"Spearman": 0.5, "low": -0.1, "high": 0.9}
-    worse = bounds | {"predictor": "R", "less, low": -0.9, "less, high": -0.1}
-    unclear = bounds | {"predictor": "minus R with length", "less, low": -0.9, "less, high": 0.1}
-    record["correlations"] = [bounds | {"predictor": "audit"}, worse, unclear]
+    other = {"predictor": "SD within", "audit less it": -0.6, "less, low": -0.9, "less, high": -0.1}
+    correlations = [bounds | {"predictor": "audit"}, bounds | other]
+    record = {"seeds": [0, 1], "judges": judges, "correlations": correlations}
     file = tmp_path / shown.RESULT
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(record))
+    assert shown.foretells() == [
+        "Published, means of 2 seeds, generated data: all 2 judges have between 73 and 77 %.",
+        "The one whose ratings were dealt out at random has 73 % (67 to 77). Its choice of the "
+        "best of eight answers gains -0.10 points of truth over their mean.",
+        "The best judge has 77 %, and its choice gains +0.90 points.",
+        "So the number alone does not tell a judge that learnt from one that did not.",
+        "Spearman's R over judges with that gain: the audit 0.50; SD within 0.50 "
+        "[the audit less it: -0.60 (-0.90 to -0.10)].",
+    ]
+    assert shown._number_of_nothing().endswith("a judge that learnt nothing had 73 %.")
+    apart = [row | {"audit, high": 74.0} for row in judges[:2]]
+    file.write_text(json.dumps(record | {"seeds": [0], "judges": apart}))
     words = shown.foretells()
-    assert words.startswith("Published, 2 judges, seeds 0, 1, generated data. Spearman's R")
-    assert "Of R: 0.50 (-0.10 to 0.90), the audit is worse." in words
-    assert words.endswith(
-        "Of minus R with length: 0.50 (-0.10 to 0.90), not told apart from the audit."
-    )
+    assert words[0].startswith("Published, seed 0, generated data: all 2 judges")
+    assert words[3] == "So the best judge is above the interval of one that learnt nothing."
 
 
 def labels(path, groups, better):
