@@ -51,9 +51,11 @@ from hs2lib.report.report import CompletedRun, Run, csv_text, not_comparable
 from hs2lib.report.verdict import CONSISTENT, DIFFERENT, EXACT, JUDGED
 
 # The evidence for a verdict
-PAPERS_NUMBERS = "the paper's own numbers"
+PAPERS_NUMBERS = "numbers that the paper and its sources print"
 RUN = "our run"
 NONE = "none"
+
+CUT_OFF = "cut off, not rounded"  # the note of a number whose last digits were left out
 
 COLUMNS = [
     "id",
@@ -131,7 +133,7 @@ def derived(claim: Claim) -> Finding | None:
             cut_off = False
     if not differ:
         return finding
-    return Finding(SLIP, "; ".join(differ), "cut off, not rounded" if cut_off else "")
+    return Finding(SLIP, "; ".join(differ), CUT_OFF if cut_off else "")
 
 
 # What a run says: a finding, or why there is none
@@ -424,9 +426,7 @@ def conclusion(table: pd.DataFrame, tier: str) -> str:
     else:
         answer = "Our runs do not settle it: none at this tier is on the paper's data."
     is_off = mine.verdict.isin(fails) & (mine.evidence == PAPERS_NUMBERS)
-    places = mine[is_off].groupby("place").size()
-    listed = ", ".join(f"{place}: {number}" for place, number in places.items())
-    off = f" ({listed})" if listed else ""
+    off = f" ({how_they_fail(mine[is_off])})" if is_off.any() else ""
     return (
         f"**{answer}** The text makes {len(mine)} quantitative claims. "
         "By arithmetic on numbers that the paper and its sources print, "
@@ -434,6 +434,27 @@ def conclusion(table: pd.DataFrame, tier: str) -> str:
         f"not{off}. {number_of([NEEDS], NONE)} need hardware or "
         f"data that tier {tier} does not have."
     )
+
+
+def how_they_fail(table: pd.DataFrame) -> str:
+    """How often claims fail in which way, by numbers that the paper and its sources print.
+
+    Paper: silent. table: rows of `ledger` that do not hold.
+    """
+    reading_of = {claim.id: claim.reading for claim in CLAIMS}
+    ways: dict[str, int] = {}
+    for row in table.to_dict("records"):
+        reading = reading_of[row["id"]]
+        if row["verdict"] == CONTRADICTED:
+            way = "contradicted by the tables"
+        elif row["note"] == CUT_OFF:
+            way = "last digits cut off, not rounded"
+        elif reading:
+            way = f"not if {reading}"
+        else:
+            way = "arithmetic slip"
+        ways[way] = ways.get(way, 0) + 1
+    return "; ".join(f"{way}: {number}" for way, number in ways.items())
 
 
 # Segment of the figure -> its colour, and the pairs of verdict and evidence in it.

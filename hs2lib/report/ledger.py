@@ -85,6 +85,7 @@ class Claim:
     check: what the paper's own numbers say of the claim.
     against: what would contradict a claim that nothing tests, where "other numbers" does not say
         it.
+    reading: a reading under which the claim's numbers do not follow, where another may keep them.
     """
 
     id: str
@@ -98,7 +99,11 @@ class Claim:
     lacks: str = "the released rows, from the Hub (tier paper)"
     check: Check | None = None
     against: str = ""
+    reading: str = ""
 
+
+# A reading of a claim under which its numbers do not follow; another reading may keep them.
+EPOCHS = "an epoch counts conversations"
 
 # What a claim lacks
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from hs2lib.report.ledger import (
     DPO,
+    EPOCHS,
     JUDGE,
     MODEL,
     PPO,
@@ -69,6 +70,7 @@ CLAIMS.append(
         claim="Open Assistant, 56k conversations: 2400 steps of 128 are close to 4 epochs",
         numbers=["56k", "2400", "128", "4"],
         check=epochs_oasst,
+        reading=EPOCHS,
     )
 )
 
@@ -94,6 +96,7 @@ CLAIMS.append(
         claim="Daring-Anteater, 100k conversations: 1600 steps of 384 are close to 2 epochs",
         numbers=["100k", "1600", "384", "2"],
         check=epochs_anteater,
+        reading=EPOCHS,
     )
 )
 

@@ -45,6 +45,12 @@ def _works() -> dict:
     return published if "verdicts" in published else {}
 
 
+def source() -> str:
+    """Where what is published comes from, for a caption; "" where nothing is."""
+    works = _works()
+    return f"{WORKS}, {_seeds(len(works['seeds']))}, generated data" if works else ""
+
+
 def of_seeds(
     method: str,
     *,

@@ -118,7 +118,7 @@ def test_rounding_follows_the_printed_digits():
 @pytest.mark.parametrize(
     ("name", "verdict", "words"),
     [
-        ("ahead-of-permissive", DIGIT, "88.8 - 79.1 = 9.7"),
+        ("ahead-of-permissive", DIRECTION, "88.8 - 79.1 = 9.7"),
         ("chat-hard", DIGIT, "87.1 - 80.6 = 6.5"),
         ("one-per-cent", DIGIT, "1.1 %"),
         ("removed", DIGIT, "9.7 %"),
@@ -184,6 +184,20 @@ def test_numbers_taken_from_tables_are_checked_against_them():
     }
     assert off == {"coherence-mean", "prompt-length"}
     assert claims.derived(BY_ID["coherence-mean"]).note == "cut off, not rounded"
+
+
+def test_ways_to_fail_are_counted():
+    """Of the paper's text one claim is contradicted, two are cut off, and two are of epochs."""
+    table = claims.ledger(["demo"], paths.reports())
+    off = table[table.verdict.isin([SLIP, CONTRADICTED])]
+    words = claims.how_they_fail(off)
+    assert words == (
+        "last digits cut off, not rounded: 2; contradicted by the tables: 1; "
+        "not if an epoch counts conversations: 2"
+    )
+    assert f"5 do not ({words})" in claims.conclusion(table, "demo")
+    other = off[:1].assign(id="split", note="")
+    assert claims.how_they_fail(other) == "arithmetic slip: 1"
 
 
 # Verdicts
