@@ -131,6 +131,21 @@ def preset_table(answers: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows).rename_axis("policy")
 
 
+def legend(answers: pd.DataFrame) -> str:
+    """What the signs in `preset_table` say, in a sentence; "" where it is empty.
+
+    answers: of `read`.
+    """
+    kinds = set()
+    for row in largest(answers).to_dict("records"):
+        marked = marks.mark(generate.task_of(row["prompt"]), row[TEXT])
+        kinds |= {sentence.kind for sentence in marked.sentences}
+        if marked.missing:
+            kinds.add("missing")
+    signs = [f"{marks.KINDS[kind][0]} {kind}" for kind in marks.KINDS if kind in kinds]
+    return f"Signs: {', '.join(signs)}." if signs else ""
+
+
 def in_words(answers: pd.DataFrame) -> list[str]:
     """What the gaps say: the mean of each policy, and which fault goes with the largest ones.
 

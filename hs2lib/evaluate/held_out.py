@@ -12,6 +12,7 @@ of the small world.
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,7 @@ from hs2lib.paths import digests_by_place
 from hs2lib.report import published
 from hs2lib.report.report import DASH
 from hs2lib.run.setup import Setup
+from hs2lib.stats.bootstrap import Interval
 
 # What the training of a policy begins with; that of any other begins with SFT.
 STARTS = {"SFT": "base", "Iterative DPO": "DPO", "SteerLM 2.0": "SteerLM"}
@@ -232,8 +234,10 @@ def sentences(beside: SideBySide) -> list[str]:
             line = f"**{policy} {verdict}** in this run {judge}, against {start}: {numbers}."
             seeds_sign = published.sign(method_of(policy)) if beside.truth_known else None
             if sign and seeds_sign not in (None, sign):
+                change = "gain" if sign > 0 else "loss"
                 line = line.replace(
-                    "** in this run", " in this seed**, which the published seeds do not show,"
+                    "** in this run",
+                    f" in this seed**, whose greedy {change} the published seeds do not show,",
                 )
             if beside.truth_known:
                 line += _over_seeds(policy)
@@ -277,27 +281,65 @@ def above(beside: SideBySide) -> str:
     """
     if beside.means.empty:
         return ""
-    way, measure = next(iter(_ways(beside).items()))
+    way, _ = next(iter(_ways(beside).items()))
     judge = "truth" if beside.truth_known else "reward model's score"
-    by_prompt = beside.rows.pivot_table(measure, "prompt", "policy", sort=False)
-    names = [name for name in by_prompt if ", " not in name and name not in (BASE, STARTS[BASE])]
-    if BASE not in by_prompt or not names:
+    by_prompt, names = _compared(beside)
+    if not names:
         return f"By the {judge}, {way}: no method to compare with {BASE}"
-
-    def is_above(one: str, other: str) -> bool:
-        less = by_prompt[one] - by_prompt[other]
-        return bool(mean(less, less.index).low > 0)
-
-    shown = [name for name in names if is_above(name, BASE)]
-    title = f"By the {judge}, {way}, shown above {BASE}: {', '.join(shown) or 'none'}"
+    shown = _shown_above(by_prompt, names)
+    left_out = (
+        " (earlier iterations left out)" if by_prompt.columns.str.contains(", ").any() else ""
+    )
+    title = f"By the {judge}, {way}, shown above {BASE}{left_out}: {', '.join(shown) or 'none'}"
     if len(shown) < 2:
         return title
     apart = []
     for one in shown:
-        below = [other for other in shown if other != one and is_above(one, other)]
+        below = [other for other in shown if other != one and _less(by_prompt, one, other).low > 0]
         if below:
             apart.append(f"{one} above {' and '.join(below)}")
     return f"{title}. Differences shown among these: {'; '.join(apart) or 'none'}"
+
+
+def apart_in_words(beside: SideBySide) -> str:
+    """The differences among the methods of `above`, each with its interval; "" for fewer than two.
+
+    Paired by prompt.
+    """
+    if beside.means.empty:
+        return ""
+    by_prompt, names = _compared(beside)
+    pairs = list(combinations(_shown_above(by_prompt, names), 2))
+    if not pairs:
+        return ""
+    listed = "; ".join(
+        f"{one} less {other} {_cell(_less(by_prompt, one, other))}" for one, other in pairs
+    )
+    return f"Among these, paired by prompt: {listed}."
+
+
+def _compared(beside: SideBySide) -> tuple[pd.DataFrame, list[str]]:
+    """The measure that decides, prompts down, policies across, and which methods are compared.
+
+    None is where SFT has no answers.
+    """
+    measure = next(iter(_ways(beside).values()))
+    by_prompt = beside.rows.pivot_table(measure, "prompt", "policy", sort=False)
+    if BASE not in by_prompt:
+        return by_prompt, []
+    names = [name for name in by_prompt if ", " not in name and name not in (BASE, STARTS[BASE])]
+    return by_prompt, names
+
+
+def _less(by_prompt: pd.DataFrame, one: str, other: str) -> Interval:
+    """One policy's mean less another's, paired by prompt."""
+    less = by_prompt[one] - by_prompt[other]
+    return mean(less, less.index)
+
+
+def _shown_above(by_prompt: pd.DataFrame, names: list[str]) -> list[str]:
+    """Which of these methods are shown above SFT."""
+    return [name for name in names if _less(by_prompt, name, BASE).low > 0]
 
 
 def ties(beside: SideBySide) -> str:
@@ -312,26 +354,33 @@ def ties(beside: SideBySide) -> str:
     return f"Prompts that tie with {BASE} and count half in the win rate: {listed}."
 
 
-def largest_gap(beside: SideBySide) -> str:
-    """How far the reward model's score stands above the truth where it does so most; "" without.
+def gaps_in_words(beside: SideBySide) -> str:
+    """How far the reward model's score stands above the truth, beside the base's; "" without.
 
-    The means of sampled answers, by policy; intervals over prompts. It is the largest of all, so it
-    is chosen after the fact.
+    Of sampled answers, by policy, with intervals over prompts. The base was not trained on the
+    score, so its gap is no work of training. Each gap less it is paired by prompt.
     """
     if not beside.truth_known or SCORE not in beside.rows:
         return ""
     rows = beside.rows.dropna(subset=[SCORE, TRUTH])
-    gaps = {}
-    for policy, part in rows.groupby("policy", sort=False):
-        gaps[policy] = mean(part[SCORE] - part[TRUTH], part.prompt)
-    if not gaps:
+    if rows.empty:
         return ""
-    policy = max(gaps, key=lambda name: gaps[name].estimate)
-    n_above = sum(gap.low > 0 for gap in gaps.values())
+    gaps = rows.assign(gap=rows[SCORE] - rows[TRUTH])
+    by_prompt = gaps.pivot_table("gap", "prompt", "policy", sort=False)
+    base = STARTS[BASE]
+    if base not in by_prompt:
+        listed = ", ".join(
+            f"{policy} {_cell(mean(by_prompt[policy], by_prompt.index))}" for policy in by_prompt
+        )
+        return f"Mean score less truth, sampled answers: {listed}."
+    parts = []
+    for policy in by_prompt.columns.drop(base):
+        less = by_prompt[policy] - by_prompt[base]
+        parts.append(f"{policy} {_cell(mean(less, less.index))}")
     return (
-        f"The reward model's score less the truth, sampled answers: the largest mean is that of "
-        f"{policy}, {_cell(gaps[policy])}. The score is shown to stand above the truth for "
-        f"{n_above} of {len(gaps)} policies."
+        f"Score less truth, sampled answers, beside the untrained base's "
+        f"{by_prompt[base].mean():+.2f}: {', '.join(parts)}. Only what exceeds the base's is "
+        "training's."
     )
 
 

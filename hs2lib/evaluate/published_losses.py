@@ -211,7 +211,8 @@ def claims_in_words() -> list[str]:
         )
     if lines:
         lines.append(
-            f"Contrasts looked at: {len(lines)}. No interval is corrected for their number."
+            f"Contrasts shown here: {len(lines)}, of more in notebook 15. No interval is corrected "
+            "for their number."
         )
         lines.append(
             "A judgement is what raters say of the two responses to one prompt, as ratings or as "

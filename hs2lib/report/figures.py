@@ -569,7 +569,9 @@ def by_temperature(panels: dict[str, pd.DataFrame], title: str = "") -> Figure:
             values = part[["mean", "low", "high"]].to_numpy().T
             ax.plot(part.temperature + aside, part["mean"], color=look.color, lw=1.2)
             dots(ax, part.temperature + aside, *values, look, across=False)
-            ends[policy] = (part.temperature.iloc[-1], part["mean"].iloc[-1], look.color)
+            # Every name stands beyond the last of the error bars that lie side by side.
+            last = part.temperature.iloc[-1] + 0.003 * (len(policies) - 1)
+            ends[policy] = (last, part["mean"].iloc[-1], look.color)
         temperatures = sorted(rows.temperature.unique())
         labels = ["greedy" if value == 0 else f"{value:g}" for value in temperatures]
         ax.set_xticks(temperatures, labels)

@@ -9,7 +9,7 @@ nothing stands beside a run. Paper: silent.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
@@ -228,16 +228,39 @@ def parts_in_words(method: str, parts: Sequence[str]) -> str:
     return f"Points lost, less the start's, over {seeds}: {', '.join(listed)}."
 
 
-def gains_in_words() -> str:
-    """Every method's greedy truth less its start's over seeds, the largest first; "" for none."""
+def gains_in_words(start_of: Callable[[str], str]) -> str:
+    """Every method's greedy truth less its start's over seeds, grouped by start; "" for none.
+
+    Gains over different starts do not rank the policies.
+
+    start_of: the start of a policy, by name.
+    """
     rows = means("start")
     rows = rows[(rows.temperature == 0) & rows.policy.isin(list(METHODS))]
     if rows.empty:
         return ""
-    listed = []
+    by_start: dict[str, list[str]] = {}
     for row in rows.sort_values("mean", ascending=False).to_dict("records"):
-        listed.append(f"{row['policy']} {_change(row, 'mean')}")
-    return f"Over {_seeds(len(_works()['seeds']))}, greedy, less the start: {', '.join(listed)}."
+        gain = f"{row['policy']} {_change(row, 'mean')}"
+        by_start.setdefault(start_of(row["policy"]), []).append(gain)
+    parts = [f"less {start}: {', '.join(gains)}" for start, gains in by_start.items()]
+    return f"Over {_seeds(len(_works()['seeds']))}, greedy, {'; '.join(parts)}."
+
+
+def in_short() -> str:
+    """The verdict on each method over seeds, in a sentence without numbers; "" without any."""
+    works = _works()
+    by_verdict: dict[str, list[str]] = {}
+    for title, method in METHODS.items():
+        if method in works.get("verdicts", {}):
+            by_verdict.setdefault(works["verdicts"][method], []).append(title)
+    parts = [f"{word}: {', '.join(by_verdict[word])}" for word in MEANINGS if word in by_verdict]
+    if not parts:
+        return ""
+    return (
+        f"In the small world, over {_seeds(len(works['seeds']))}, {'; '.join(parts)} "
+        "(what these words mean: below)."
+    )
 
 
 def means(less: str = "itself", *, what: str = "held out", measure: str = "truth") -> pd.DataFrame:

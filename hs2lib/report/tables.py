@@ -361,7 +361,8 @@ def narrow(table: str, frame: pd.DataFrame) -> pd.DataFrame:
 def highest(frame: pd.DataFrame) -> str:
     """Which model of a `narrow` table has the highest number of each measure of goodness.
 
-    Those whose interval holds that number are named too: such a table tells none of them apart.
+    Those whose interval holds that number are named too: these intervals tell none of them apart.
+    Paired differences may.
     """
     parts = []
     for measure in frame.columns[1:]:
@@ -374,10 +375,12 @@ def highest(frame: pd.DataFrame) -> str:
         ends = frame[measure].str.extract(r", (-?[\d.]+)\]", expand=False).astype(float)
         is_near = (ends >= numbers.max()) & (frame.index != top.name)
         near = ", ".join(frame[is_near].model)
-        beside = f", within whose reach lie {near}" if near else ""
+        beside = f", not told apart by these intervals from {near}" if near else ""
         parts.append(f"highest in {measure}: {top.model} ({top[measure]}){beside}")
     words = "; ".join(parts)
-    return f"{words[0].upper()}{words[1:]}." if words else ""
+    if not words:
+        return ""
+    return f"{words[0].upper()}{words[1:]}. Paired differences may tell more apart."
 
 
 def _measured(run: CompletedRun, name: str) -> pd.DataFrame:
@@ -644,7 +647,8 @@ def save_and_show(run: Run, table: str, frames: dict[str, pd.DataFrame]) -> str:
     if (verdicts != verdict.NOT_RUN).any():
         style = "overflow-x:auto;white-space:nowrap"
         return f'<div style="{style}">{html(table, frames, every=False)}</div>'
-    reasons = frames[run.tier].reason.value_counts(sort=False)
+    of_tier = frames[run.tier]
+    reasons = of_tier[of_tier.paper.notna()].reason.value_counts(sort=False)
     why = "; ".join(f"{number}: {reason}" for reason, number in reasons.items() if reason)
     printed = sum(value is not None for value in known.values.values())
     line = (

@@ -114,6 +114,13 @@ def test_the_presets_are_the_largest_gaps_one_a_prompt(answers):
     assert again[browse_box.GAP].tolist() == [4, 3, 1]
 
 
+def test_the_signs_of_the_presets_are_explained(answers):
+    """Only signs that stand in the table are named."""
+    words = browse_box.legend(answers)
+    assert words.startswith("Signs: ") and words.endswith(".")
+    assert browse_box.legend(answers.iloc[:0]) == ""
+
+
 def test_the_words_name_the_fault_that_goes_with_the_largest_gaps(answers, monkeypatch):
     """PPO's mean gap is 2, SFT's -1.5, and jargon is what parts them: 3.5."""
     means = "Mean score less truth, all answers: SFT -1.50, PPO +2.00."

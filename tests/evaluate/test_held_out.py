@@ -74,18 +74,21 @@ def test_a_method_works_by_the_truth_and_not_by_the_score(saved):
     assert harms.startswith("**PPO harms")
 
 
-def test_the_largest_gap_of_score_and_truth_has_its_interval(saved):
-    """By hand: 2, 2, 2 points above the truth for SFT, 5, 4, 4 for PPO, and DPO's hold 0."""
+def test_the_gap_of_score_and_truth_is_beside_the_bases(saved):
+    """By hand: the gap is 2, 2, 2 for SFT, 5, 4, 4 for PPO, and 1 for the base."""
     above = left("PPO", np.array([1.0, 2.0, 3.0]), np.array([6.0, 6.0, 7.0]))
-    level = left("DPO", np.array([3.0, 4.0, 5.0]), np.array([4.0, 4.0, 4.0]))
-    saved(left("SFT", np.array([2.0, 3.0, 4.0]), np.array([4.0, 5.0, 6.0])), level, above)
+    saved(left("SFT", np.array([2.0, 3.0, 4.0]), np.array([4.0, 5.0, 6.0])), above)
+    words = held_out.gaps_in_words(held_out.side_by_side(SETUP))
+    assert words.startswith("Mean score less truth, sampled answers: SFT +2.00 [+2.00, +2.00], PPO")
+    base = left("base", np.array([3.0, 4.0, 5.0]), np.array([4.0, 5.0, 6.0]))
+    response_rows.save(runs() / "smoke" / "07_made", base, response_rows.BESIDE)
     beside = held_out.side_by_side(SETUP)
-    words = held_out.largest_gap(beside)
-    assert "the largest mean is that of PPO, +4.33 [+" in words
-    assert words.endswith("shown to stand above the truth for 2 of 3 policies.")
-    assert held_out.largest_gap(replace(beside, truth_known=False)) == ""
-    assert held_out.largest_gap(replace(beside, rows=beside.rows.iloc[:0])) == ""
-    assert held_out.largest_gap(replace(beside, rows=pd.DataFrame())) == ""
+    words = held_out.gaps_in_words(beside)
+    assert "beside the untrained base's +1.00: SFT +1.00 [+1.00, +1.00], PPO +3.33 [+" in words
+    assert words.endswith("Only what exceeds the base's is training's.")
+    assert held_out.gaps_in_words(replace(beside, truth_known=False)) == ""
+    assert held_out.gaps_in_words(replace(beside, rows=beside.rows.iloc[:0])) == ""
+    assert held_out.gaps_in_words(replace(beside, rows=pd.DataFrame())) == ""
 
 
 def greedy(frame, truth):
@@ -153,7 +156,7 @@ def test_what_five_seeds_do_not_show_is_called_this_seed(saved, monkeypatch):
     for sign, is_alone in ((1, True), (0, True), (-1, False), (None, False)):
         monkeypatch.setattr(held_out.published, "sign", lambda method, sign=sign: sign)
         (line,) = held_out.sentences(beside)
-        alone = "**PPO harms in this seed**, which the published seeds do not show, by the truth"
+        alone = "**PPO harms in this seed**, whose greedy loss the published seeds do not show, by"
         assert line.startswith(alone if is_alone else "**PPO harms** in this run by the truth")
 
 
@@ -179,6 +182,11 @@ def test_policies_stand_apart_by_prompt_and_not_by_two_intervals(saved):
         "By the truth, greedy, shown above SFT: DPO, PPO. "
         "Differences shown among these: DPO above PPO"
     )
+    words = held_out.apart_in_words(beside)
+    assert words == "Among these, paired by prompt: DPO less PPO +0.50 [+0.50, +0.50]."
+    again = replace(beside, rows=beside.rows.replace({"policy": {"PPO": "DPO, iteration 1"}}))
+    assert held_out.above(again).endswith("above SFT (earlier iterations left out): DPO")
+    assert held_out.apart_in_words(again) == ""
 
 
 def test_prompts_and_rows_are_at_hand_to_ask_and_to_browse(saved):

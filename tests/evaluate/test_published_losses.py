@@ -126,5 +126,5 @@ def test_each_claim_of_section_3_has_its_verdict(write):
     assert five.endswith("-2.0 points of pairs in order (-3.0 to -1.0), fewer. Seeds: 5.")
     assert few.startswith("*Few good data are enough*: not tested")
     assert few.endswith(published.fewer_in_words())
-    assert number.startswith("Contrasts looked at: 3.")
+    assert number.startswith("Contrasts shown here: 3, of more in notebook 15.")
     assert about.startswith("A judgement is") and "Neither sign nor size" in about

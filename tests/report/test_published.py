@@ -139,15 +139,29 @@ def test_gains_and_parts_over_seeds(works):
         row | interval | {"policy": "dpo", "measure": "habits", "value": 0.4},
     ]
     works(means=means)
-    assert published.gains_in_words() == (
-        "Over two seeds, greedy, less the start: PPO +0.50 (+0.10 to +0.90), "
-        "DPO +0.20 (+0.10 to +0.90)."
+    assert published.gains_in_words({"PPO": "SFT", "DPO": "SFT"}.get) == (
+        "Over two seeds, greedy, less SFT: PPO +0.50 (+0.10 to +0.90), DPO +0.20 (+0.10 to +0.90)."
+    )
+    assert published.gains_in_words({"PPO": "SFT", "DPO": "base"}.get).endswith(
+        "less SFT: PPO +0.50 (+0.10 to +0.90); less base: DPO +0.20 (+0.10 to +0.90)."
     )
     assert published.parts_in_words("dpo", ["habits", "jargon"]) == (
         "Points lost, less the start's, over two seeds: habits +0.40 (+0.10 to +0.90)."
     )
     works(means=[])
-    assert published.gains_in_words() == published.parts_in_words("dpo", ["habits"]) == ""
+    assert published.gains_in_words(str) == published.parts_in_words("dpo", ["habits"]) == ""
+
+
+def test_the_verdicts_in_short_and_their_source(works):
+    """Methods of one verdict stand together, in the order of the verdicts."""
+    works(verdicts={"sft": "surer", "dpo": "works", "ppo": "works"})
+    assert published.in_short() == (
+        "In the small world, over two seeds, works: DPO, PPO; surer: SFT "
+        "(what these words mean: below)."
+    )
+    assert published.source() == "reports/benchmarks/works.json, two seeds, generated data"
+    works(verdicts={})
+    assert published.in_short() == ""
 
 
 def test_the_row_of_steerlm_says_that_it_is_not_less_the_start(works):

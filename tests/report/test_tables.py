@@ -582,7 +582,8 @@ def test_the_highest_is_named_with_those_that_lie_within_its_reach():
         }
     )
     assert tables.highest(frame) == (
-        "Highest in truth: a (5.00 [4.00, 6.00]), within whose reach lie b; "
-        "highest in reward model's score: c (4.00 [3.00, 5.00])."
+        "Highest in truth: a (5.00 [4.00, 6.00]), not told apart by these intervals from b; "
+        "highest in reward model's score: c (4.00 [3.00, 5.00]). "
+        "Paired differences may tell more apart."
     )
     assert tables.highest(frame.iloc[:1]) == ""
