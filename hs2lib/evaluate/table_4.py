@@ -173,9 +173,10 @@ def multiple_choice_sentences(choices: pd.DataFrame, base: str) -> list[str]:
         by_policy = part.set_index("policy").value
         if by_policy.min() >= SATURATED:
             lowest = np.floor(100 * by_policy.min()) / 100
+            below = "; paired, they stand below" if measure == "MC2" else ""
             lines.append(
                 f"{measure} is at least {lowest:.2f} for every policy. These questions are nearly "
-                "all right, so differences are small; paired, they stand below."
+                f"all right, so differences are small{below}."
             )
             continue
         lines.append(

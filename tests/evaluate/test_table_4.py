@@ -138,6 +138,7 @@ def test_multiple_choice_of_every_policy_by_hand():
     )
     assert table.value[2:].tolist() == pytest.approx([0.4, 0.6]) and set(table.chance[2:]) == {0.4}
     high = table_4.multiple_choice_sentences(table.assign(value=0.967), "SFT")
+    assert high[0].endswith("so differences are small.")  # MC1 is not paired
     assert high[-1] == (
         "MC2 is at least 0.96 for every policy. These questions are nearly all right, "
         "so differences are small; paired, they stand below."
