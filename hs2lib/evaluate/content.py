@@ -198,7 +198,7 @@ def _nearly_more(faults: pd.DataFrame) -> str:
         return ""
     most = nearly.loc[nearly.difference.idxmax()]
     interval = f"{most['95 % low']:+.2f} to {most['95 % high']:+.2f}"
-    return f" Not shown: {most.part} ({most.difference:+.2f}, {interval})."
+    return f" Unclear in this run: {most.part} ({most.difference:+.2f}, {interval})."
 
 
 def habits_in_words(parts: pd.DataFrame) -> str:
