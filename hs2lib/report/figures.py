@@ -161,7 +161,9 @@ def losses_and_scores(
         begun += len(loss)
     left.axhline(level, color="black", lw=0.8, ls=":")
     left.set(xlabel="step", ylabel="loss", title="loss (dotted: nothing learnt)")
-    left.set_ylim(bottom=0)  # a fall of a hundredth is not to look like learning
+    lowest = min(loss.min() for loss in losses.values())
+    bottom = min(0.8 * level, 0.95 * lowest)  # a fall of a hundredth is not to look like learning
+    left.set_ylim(bottom=bottom, top=1.1 * level)
     left.legend(fontsize=8, loc="lower left")
     left.xaxis.set_major_locator(MaxNLocator(integer=True))
     bins = np.histogram_bin_edges(
@@ -169,7 +171,7 @@ def losses_and_scores(
     )
     for name, values in scores.items():
         right.hist(values.ravel(), bins=bins, histtype="step", density=True, label=name)
-    right.set(xlabel=unit, ylabel="density", title="what each began with")
+    right.set(xlabel=unit, ylabel="density", title="scores of the samples each round began with")
     right.legend(fontsize=8)
     if title:
         fig.suptitle(title, fontsize=10)
