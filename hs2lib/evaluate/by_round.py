@@ -538,6 +538,41 @@ def verdict(gains: pd.DataFrame, policy: str) -> list[str]:
     ]
 
 
+def risen(frames: Sequence[pd.DataFrame], policy: str, against: str) -> pd.DataFrame | None:
+    """What truth and score gained, [prompts, 2]; None where one of them is not known.
+
+    frames, policy, against: as for `together`.
+    """
+    rows = pd.concat(frames, ignore_index=True)
+    if not {TRUTH, SCORE} <= set(rows) or rows[TRUTH].isna().all():
+        return None
+    rows = rows.drop_duplicates(["policy", "response"], keep="last")
+    means = rows.groupby(["policy", "prompt"], sort=False)[[TRUTH, SCORE]].mean()
+    return means.loc[policy] - means.loc[against]
+
+
+def apart(risen: pd.DataFrame, **resampled: int) -> Interval:
+    """By how much the score rose more than the truth, paired by prompt.
+
+    risen: of `risen`. resampled: n_boot and seed.
+    """
+    difference = risen[SCORE] - risen[TRUTH]  # [prompts]
+    return questions.mean(difference, difference.index, **resampled)
+
+
+def apart_in_words(apart: Interval) -> str:
+    """Whether score and truth part. apart: of `apart`."""
+    value, low, high = apart
+    parted = questions.beside_0(
+        low,
+        high,
+        above="**the score outruns the truth** by",
+        below="the truth outruns the score: difference",
+        neither="they are not shown to part: difference",
+    )
+    return f"{parted} {value:+.2f} ({low:.2f} to {high:.2f}, by prompt)"
+
+
 def together(
     frames: Sequence[pd.DataFrame],
     policy: str,
@@ -557,26 +592,14 @@ def together(
     sampled: how the answers were, in words, as "at temperature 0.7".
     resampled: n_boot and seed.
     """
-    rows = pd.concat(frames, ignore_index=True)
-    if not {TRUTH, SCORE} <= set(rows) or rows[TRUTH].isna().all():
+    gained = risen(frames, policy, against)
+    if gained is None:
         return ""
-    rows = rows.drop_duplicates(["policy", "response"], keep="last")
-    means = rows.groupby(["policy", "prompt"], sort=False)[[TRUTH, SCORE]].mean()
-    risen = means.loc[policy] - means.loc[against]  # [prompts, 2]
-    apart = risen[SCORE] - risen[TRUTH]  # [prompts]
-    value, low, high = questions.mean(apart, apart.index, **resampled)
-    parted = questions.beside_0(
-        low,
-        high,
-        above="**the score outruns the truth** by",
-        below="the truth outruns the score: difference",
-        neither="they are not shown to part: difference",
-    )
     how = f" {sampled}" if sampled else ""
+    parted = apart_in_words(apart(gained, **resampled))
     return (
-        f"{policy} less {against}, {len(apart)} held-out prompts{how}: score "
-        f"{risen[SCORE].mean():+.2f}, truth {risen[TRUTH].mean():+.2f}; {parted} {value:+.2f} "
-        f"({low:.2f} to {high:.2f}, by prompt)."
+        f"{policy} less {against}, {len(gained)} held-out prompts{how}: score "
+        f"{gained[SCORE].mean():+.2f}, truth {gained[TRUTH].mean():+.2f}; {parted}."
     )
 
 

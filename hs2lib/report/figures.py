@@ -471,16 +471,17 @@ def pull_left(betas: Sequence[float], ours: float, margins: Sequence[float], tit
         title: the message.
     """
     fig, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
-    x = np.linspace(0, max(10.0, float(np.quantile(margins, 0.95))), 200)
+    least = min(0.0, float(np.min(margins)))
+    x = np.linspace(least, max(10.0, float(np.quantile(margins, 0.95))), 200)
     ends = {}
     for beta in betas:
         left = 200 / (1 + np.exp(beta * x))
         color = TRUTH.color if beta == ours else "0.55"
         ax.plot(x, left, color=color, lw=2.2 if beta == ours else 1.2)
         ends[f"beta {beta:g}"] = (x[-1], left[-1], color)
-    seen = np.asarray(margins)[np.asarray(margins) > 0]
-    ax.plot(seen, np.full(len(seen), -5.0), "|", ms=7, color=TRUTH.color, alpha=0.5)
-    ax.set(xlim=(0, x[-1]), ylim=(-9, 105), title=title)
+    ax.plot(margins, np.full(len(margins), -5.0), "|", ms=7, color=TRUTH.color, alpha=0.5)
+    top = 105 if least == 0 else 205  # a pair in the wrong order is pulled more than at first
+    ax.set(xlim=(least, x[-1]), ylim=(-9, top), title=title)
     ax.set(xlabel="margin of a pair, nats (ticks: this run's)", ylabel="pull that is left, %")
     label_ends(ax, ends)
     return fig
