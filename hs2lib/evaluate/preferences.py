@@ -196,7 +196,7 @@ def pull_in_words(beta: float, moved: pd.DataFrame) -> list[str]:
     at_middle = 2 / (1 + np.exp(beta * middle))
     mean_left = (2 / (1 + np.exp(beta * moved.margin))).mean()
     averaged = f"Averaged over the pairs it is {100 * mean_left:.0f} %"
-    if mean_left > at_middle:
+    if round(100 * mean_left) > round(100 * at_middle):
         averaged += ", because pairs near or below 0 keep most"
     papers = 0.001
     return [
