@@ -1,6 +1,7 @@
 """Rounds of training on a policy's own samples: what was sampled, chosen and learnt.
 
-    by_length(first), picks(first, recipe)            # the first samples of iterative DPO
+    by_length(first, **recipe.resampled)              # the first pairs: do they teach length?
+    picks(first, recipe)                              # the first samples of iterative DPO
     table(played.rounds)                              # a row a round
     compare(compared, policy, start, played.rounds)   # each round's gains over the start
     of_ppo(result, prompts, reward)                   # PPO's rounds
@@ -21,14 +22,14 @@ from hs2lib.align import ppo
 from hs2lib.align.iterative_dpo import Round, SampledPairs
 from hs2lib.corpus.generate import is_generated
 from hs2lib.corpus.grade import true_goodness
-from hs2lib.evaluate import policies, questions
+from hs2lib.evaluate import judged, policies, questions
 from hs2lib.evaluate.comparison import Comparison
 from hs2lib.evaluate.response_rows import SCORE, TRUTH
 from hs2lib.group import Group, Response
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.report.answers import Answer
-from hs2lib.stats.bootstrap import Interval, inside
+from hs2lib.stats.bootstrap import Interval, bootstrap, inside
 from hs2lib.train import progress
 from hs2lib.train.recipes import PPO, IterativeDPO
 from hs2lib.train.trainer import Outputs, TrainingResult, restore
@@ -47,11 +48,20 @@ def truth_of_responses(groups: Sequence[Group]) -> np.ndarray:
 # Iterative DPO
 
 
-def by_length(sampled: SampledPairs) -> pd.DataFrame:
+CORRELATION = "correlation with length"
+LONGER = "chosen is longer (%)"
+
+
+def by_length(sampled: SampledPairs, **resampled: int) -> pd.DataFrame:
     """Whether scores go by length: their correlation, and how often the longer response is chosen.
 
     The correlation is that of score and characters within prompts. A share of longer chosen
-    responses far from one half means that training on these pairs teaches length too.
+    responses far from one half means that training on these pairs teaches length too. Two responses
+    as long as each other count half.
+
+    resampled: n_boot and seed of the 95 % intervals over prompts.
+
+    Returns rows `CORRELATION` and `LONGER`, columns value, 95 % low, 95 % high.
     """
     characters = []
     for group in sampled.groups:
@@ -59,15 +69,39 @@ def by_length(sampled: SampledPairs) -> pd.DataFrame:
     lengths = np.array(characters, dtype=float)  # [prompts, n]
     lengths -= lengths.mean(1, keepdims=True)
     scores = sampled.scores - sampled.scores.mean(1, keepdims=True)  # [prompts, n]
-    correlation = (lengths * scores).sum() / np.sqrt((lengths**2).sum() * (scores**2).sum())
-    chosen_is_longer = [
-        len(chosen.text) > len(rejected.text) for chosen, rejected in responses_of(sampled.pairs)
+    products = [(lengths * scores).sum(1), (lengths**2).sum(1), (scores**2).sum(1)]
+    r = bootstrap(np.stack(products, axis=1), None, judged.correlation, **resampled).at(0)
+    is_longer = []
+    for chosen, rejected in responses_of(sampled.pairs):
+        is_longer.append(50.0 + 50.0 * np.sign(len(chosen.text) - len(rejected.text)))
+    ids = [pair.id for pair in sampled.pairs]
+    share = questions.mean(is_longer, ids, **resampled)
+    if ids:
+        share = inside(share, 0, 100, len(set(ids)))
+    rows = {CORRELATION: inside(r, -1, 1, len(lengths)), LONGER: share}
+    columns = ["value", "95 % low", "95 % high"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+
+def length_in_words(table: pd.DataFrame) -> list[str]:
+    """Whether the pairs of a round teach length. table: of `by_length`."""
+    r = table.loc[CORRELATION]
+    share = table.loc[LONGER]
+    low = share["95 % low"]
+    high = share["95 % high"]
+    lesson = questions.beside_0(
+        low - 50,
+        high - 50,
+        above="So the pairs teach length to some degree. See the characters by round below.",
+        below="So the pairs teach to be short to some degree. See the characters by round below.",
+        neither="So it is not shown that the pairs teach length.",
+    )
+    return [
+        f"Score and length: R {r.value:.2f} ({r['95 % low']:.2f} to {r['95 % high']:.2f}).",
+        f"The chosen sample is the longer one in {share.value:.0f} % of the pairs "
+        f"({low:.0f} to {high:.0f}). Equal lengths count half, and 50 % would be by chance.",
+        lesson,
     ]
-    measured = {
-        "correlation with length": correlation,
-        "chosen is longer (%)": 100 * np.mean(chosen_is_longer),
-    }
-    return pd.Series(measured).to_frame(SCORE)
 
 
 def responses_of(pairs: Sequence[Group]) -> list[tuple[Response, ...]]:
@@ -81,13 +115,24 @@ class Picks:
 
     table: mean truth of all samples, of the chosen and the rejected ones, and of the samples that
         one who knows the truth would have picked.
-    n_differ: how many pairs truly differ.
-    right: the share of these in the right order, per cent, with a 95 % interval over prompts.
+    n_right, n_wrong, n_equal: how many pairs are in the right order by the truth, in the wrong
+        one, and truly equal.
+    right: the share in the right order among the pairs that truly differ, per cent, with a 95 %
+        interval over prompts.
+    gap: truth of the chosen samples less that of the rejected ones, with such an interval.
     """
 
     table: pd.DataFrame
-    n_differ: int
+    n_right: int
+    n_wrong: int
+    n_equal: int
     right: Interval
+    gap: Interval
+
+    @property
+    def n_differ(self) -> int:
+        """How many pairs truly differ."""
+        return self.n_right + self.n_wrong
 
     @property
     def caption(self) -> str:
@@ -102,6 +147,17 @@ class Picks:
         """The share that is in the right order, with its interval, in words."""
         value, low, high = self.right
         return f"{value:.0f} % (95 % interval {low:.0f} to {high:.0f})"
+
+    @property
+    def counted(self) -> list[str]:
+        """How many pairs teach the right thing, and what the chosen samples are worth."""
+        value, low, high = self.gap
+        return [
+            f"Of {self.n_differ + self.n_equal} pairs {self.n_right} are in the right order, "
+            f"{self.n_wrong} in the wrong one, and {self.n_equal} are truly equal.",
+            f"The chosen samples less the rejected ones: {value:+.2f} points of truth "
+            f"({low:+.2f} to {high:+.2f}).",
+        ]
 
     @property
     def sentences(self) -> list[str]:
@@ -135,7 +191,16 @@ def picks(sampled: SampledPairs, recipe: IterativeDPO) -> Picks | None:
     is_right = 100.0 * (chosen > rejected)[differ]  # [pairs that differ]
     share = questions.mean(is_right, ids, **recipe.resampled)
     share = inside(share, 0, 100, len(set(ids)))
-    return Picks(pd.Series(means).to_frame(TRUTH).rename_axis("samples"), len(ids), share)
+    return Picks(
+        table=pd.Series(means).to_frame(TRUTH).rename_axis("samples"),
+        n_right=np.count_nonzero(chosen > rejected),
+        n_wrong=np.count_nonzero(chosen < rejected),
+        n_equal=np.count_nonzero(~differ),
+        right=share,
+        gap=questions.mean(
+            chosen - rejected, [pair.id for pair in sampled.pairs], **recipe.resampled
+        ),
+    )
 
 
 def _truth_of_pairs(pairs: Sequence[Group]) -> np.ndarray:
@@ -216,10 +281,11 @@ def compare(
     return gains[gains.measure.isin(FOLLOWED)].reset_index(drop=True)
 
 
-def sentences(gained: pd.DataFrame) -> list[str]:
+def sentences(gained: pd.DataFrame, sampled: str) -> list[str]:
     """A sentence on whether the answers are truly better after the last round.
 
-    Empty where nobody knows the truth. gained: as `compare` has it.
+    Empty where nobody knows the truth. gained: as `compare` has it. sampled: how the answers were,
+    in words, as "at temperature 0.7".
     """
     n_rounds = gained.policy.nunique()
     last = gained[gained.policy == f"round {n_rounds}"].set_index("measure")
@@ -235,7 +301,37 @@ def sentences(gained: pd.DataFrame) -> list[str]:
         if score["95 % low"] > 0:
             verdict += " while the reward model likes them better: over-optimisation"
     numbers = f"truth {truth['minus start']:+.2f}, reward model's score {score['minus start']:+.2f}"
-    return [f"After {n_rounds} rounds {verdict} ({numbers})."]
+    return [f"After {n_rounds} rounds {verdict} ({numbers}; sampled {sampled}, one seed)."]
+
+
+def changed_in_words(gained: pd.DataFrame, sampled: str) -> str:
+    """What is shown to have changed by the last round besides the truth; "" for nothing.
+
+    gained, sampled: as for `sentences`.
+    """
+    last = gained[gained.policy == f"round {gained.policy.nunique()}"].set_index("measure")
+    words = {
+        "characters": ("answers are {:.0f} characters", "longer", "shorter"),
+        SCORE: ("they score {:.2f}", "higher", "lower"),
+    }
+    changes = []
+    for measure, (change, more, less) in words.items():
+        if measure not in last.index:
+            continue
+        value, low, high = last.loc[measure, ["minus start", "95 % low", "95 % high"]]
+        direction = questions.beside_0(low, high, above=more, below=less, neither="")
+        if direction:
+            nearer, farther = sorted((abs(low), abs(high)))
+            bounds = f"{nearer:.2f} to {farther:.2f}"
+            if measure == "characters":
+                bounds = f"{nearer:.0f} to {farther:.0f}"
+            changes.append(f"{change.format(abs(value))} {direction} ({bounds})")
+    if not changes:
+        return ""
+    text = f"Sampled {sampled}, {' and '.join(changes)}."
+    if TRUTH in last.index and last.loc[TRUTH, "95 % low"] <= 0 <= last.loc[TRUTH, "95 % high"]:
+        text += " No change of their truth is shown."
+    return text
 
 
 def title(gained: pd.DataFrame) -> str:
@@ -442,6 +538,41 @@ def verdict(gains: pd.DataFrame, policy: str) -> list[str]:
     ]
 
 
+def risen(frames: Sequence[pd.DataFrame], policy: str, against: str) -> pd.DataFrame | None:
+    """What truth and score gained, [prompts, 2]; None where one of them is not known.
+
+    frames, policy, against: as for `together`.
+    """
+    rows = pd.concat(frames, ignore_index=True)
+    if not {TRUTH, SCORE} <= set(rows) or rows[TRUTH].isna().all():
+        return None
+    rows = rows.drop_duplicates(["policy", "response"], keep="last")
+    means = rows.groupby(["policy", "prompt"], sort=False)[[TRUTH, SCORE]].mean()
+    return means.loc[policy] - means.loc[against]
+
+
+def apart(risen: pd.DataFrame, **resampled: int) -> Interval:
+    """By how much the score rose more than the truth, paired by prompt.
+
+    risen: of `risen`. resampled: n_boot and seed.
+    """
+    difference = risen[SCORE] - risen[TRUTH]  # [prompts]
+    return questions.mean(difference, difference.index, **resampled)
+
+
+def apart_in_words(apart: Interval) -> str:
+    """Whether score and truth part. apart: of `apart`."""
+    value, low, high = apart
+    parted = questions.beside_0(
+        low,
+        high,
+        above="**the score outruns the truth** by",
+        below="the truth outruns the score: difference",
+        neither="they are not shown to part: difference",
+    )
+    return f"{parted} {value:+.2f} ({low:.2f} to {high:.2f}, by prompt)"
+
+
 def together(
     frames: Sequence[pd.DataFrame],
     policy: str,
@@ -461,26 +592,14 @@ def together(
     sampled: how the answers were, in words, as "at temperature 0.7".
     resampled: n_boot and seed.
     """
-    rows = pd.concat(frames, ignore_index=True)
-    if not {TRUTH, SCORE} <= set(rows) or rows[TRUTH].isna().all():
+    gained = risen(frames, policy, against)
+    if gained is None:
         return ""
-    rows = rows.drop_duplicates(["policy", "response"], keep="last")
-    means = rows.groupby(["policy", "prompt"], sort=False)[[TRUTH, SCORE]].mean()
-    risen = means.loc[policy] - means.loc[against]  # [prompts, 2]
-    apart = risen[SCORE] - risen[TRUTH]  # [prompts]
-    value, low, high = questions.mean(apart, apart.index, **resampled)
-    parted = questions.beside_0(
-        low,
-        high,
-        above="**the score outruns the truth** by",
-        below="the truth outruns the score: difference",
-        neither="they are not shown to part: difference",
-    )
     how = f" {sampled}" if sampled else ""
+    parted = apart_in_words(apart(gained, **resampled))
     return (
-        f"{policy} less {against}, {len(apart)} held-out prompts{how}: score "
-        f"{risen[SCORE].mean():+.2f}, truth {risen[TRUTH].mean():+.2f}; {parted} {value:+.2f} "
-        f"({low:.2f} to {high:.2f}, by prompt)."
+        f"{policy} less {against}, {len(gained)} held-out prompts{how}: score "
+        f"{gained[SCORE].mean():+.2f}, truth {gained[TRUTH].mean():+.2f}; {parted}."
     )
 
 

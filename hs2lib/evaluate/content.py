@@ -198,7 +198,7 @@ def _nearly_more(faults: pd.DataFrame) -> str:
         return ""
     most = nearly.loc[nearly.difference.idxmax()]
     interval = f"{most['95 % low']:+.2f} to {most['95 % high']:+.2f}"
-    return f" Not shown: {most.part} ({most.difference:+.2f}, {interval})."
+    return f" Unclear in this run: {most.part} ({most.difference:+.2f}, {interval})."
 
 
 def habits_in_words(parts: pd.DataFrame) -> str:
@@ -329,7 +329,8 @@ def change_in_words(prompt: Group, before: Answer, after: Answer) -> str:
 class Unfinished:
     """Answers that reached the longest length and did not end.
 
-    sentences: how many each policy has, and what those of the last one do.
+    sentences: how many each policy has, whether the last one has more than the first, and what
+        those of the last one do.
     examples: of the last policy, prompts with such an answer.
     """
 
@@ -344,17 +345,33 @@ def unfinished(compared: Comparison, policies: Mapping[str, Policy]) -> Unfinish
     policies: by name, the one that the words are about last.
     """
     counted = []
+    shares = []  # of each policy: its share of cut answers by prompt
     examples: list[tuple[Group, Answer]] = []
     for name, policy in policies.items():
         answered = compared.answers(policy)
         examples = []
+        share = []
         for group in answered:
             cut = [answer for answer in group.responses if not answer.finished]
+            share.append(len(cut) / len(group.responses))
             examples += [(group, Answer(name, answer.text, "cut off")) for answer in cut]
         total = sum(len(group.responses) for group in answered)
+        shares.append(np.array(share))
         counted.append(f"{len(examples)} of {total} of {name}")
     limit = compared.setup.recipe.eval_tokens
     sentences = [f"Answers that did not end within {limit} tokens: {', '.join(counted)}."]
+    if len(shares) > 1:
+        more = shares[-1] - shares[0]  # [prompts]
+        _, low, high = mean(more, range(len(more)), **compared.setup.recipe.resampled)
+        sentences.append(
+            beside_0(
+                low,
+                high,
+                above="**More than before**.",
+                below="Fewer than before.",
+                neither="Not shown to be more than before.",
+            )
+        )
     if examples:
         circles = sum(_says_twice(answer.text) for _, answer in examples)
         if circles:

@@ -180,7 +180,7 @@ def table(judged: Sequence[Judged], **resampled: int) -> pd.DataFrame:
     first_sums = _products(judged[0])
     for one in judged:
         sums = _products(one)
-        r = bootstrap(sums, None, _correlation, **resampled).at(0)
+        r = bootstrap(sums, None, correlation, **resampled).at(0)
         _, low, high = inside(r, -1, 1, len(one.groups))
         right, prompts = _pairs_right(one)
         share = questions.mean(right, prompts, **resampled)
@@ -190,7 +190,7 @@ def table(judged: Sequence[Judged], **resampled: int) -> pd.DataFrame:
         counts = (one.name, len(one.groups), one.truth.shape[1])
         less_first = (np.nan, np.nan, np.nan)
         if one is not judged[0] and _prompts(one) == _prompts(judged[0]):
-            paired = difference(sums, first_sums, None, _correlation, **resampled).at(0)
+            paired = difference(sums, first_sums, None, correlation, **resampled).at(0)
             less_first = tuple(map(float, paired))
         own = (one.agreement, float(low), float(high), len(right), *share, spread)
         rows.append((*counts, *own, *less_first))
@@ -251,7 +251,7 @@ def spread_in_words(table: pd.DataFrame) -> list[str]:
             continue
         expected = restricted(first[R[0]], row[SPREAD] / first[SPREAD])
         rest = "That alone may explain it"
-        if expected > row[R[2]]:
+        if _is_unexplained(row, first):
             rest = "That alone does not explain it"
         texts.append(
             f"The truth spreads less among {row.answers} (SD {row[SPREAD]:.2f} after "
@@ -259,6 +259,39 @@ def spread_in_words(table: pd.DataFrame) -> list[str]:
             f"{first[R[0]]:.2f} to about {expected:.2f}, and R is {row[R[0]]:.2f} "
             f"({row[R[1]]:.2f} to {row[R[2]]:.2f}). {rest}."
         )
+    return texts
+
+
+def _is_unexplained(row: pd.Series, first: pd.Series) -> bool:
+    """Whether R of a row of `table` is lower than its smaller spread of the truth makes it."""
+    return bool(restricted(first[R[0]], row[SPREAD] / first[SPREAD]) > row[R[2]])
+
+
+def seen_in_words(table: pd.DataFrame) -> list[str]:
+    """What a judge sees of a policy's answers and of the first set: pairs right, then R.
+
+    Pairs come first, as they truly differ in both sets. R falls with the spread of the truth too.
+
+    table: the rows of `table` of the two sets.
+    """
+    first = table.iloc[0]
+    row = table.iloc[-1]
+    shares = []
+    for one in (first, row):
+        bounds = f"{one[RIGHT[1]]:.0f} to {one[RIGHT[2]]:.0f}"
+        shares.append(f"{one[RIGHT[0]]:.0f} % ({bounds}) among {one.answers}")
+    texts = [
+        f"Of pairs whose truth differs by {APART} or more the judge orders "
+        f"{' and '.join(shares)} rightly."
+    ]
+    if _is_lower(row, first):
+        falls = f"R also falls, from {first[R[0]]:.2f} to {row[R[0]]:.2f}"
+        if row[SPREAD] >= first[SPREAD]:
+            texts.append(f"{falls}, and the truth spreads no less.")
+        elif _is_unexplained(row, first):
+            texts.append(f"{falls}, and a smaller spread alone does not explain that.")
+        else:
+            texts.append(f"{falls}, but a smaller spread may explain that alone.")
     return texts
 
 
@@ -273,8 +306,11 @@ def _prompts(judged: Judged) -> list[str]:
     return [group.id for group in judged.groups]
 
 
-def _correlation(sums: np.ndarray) -> np.ndarray:
-    """R from the sums of products, squares of truth and squares of scores: [B, 3] to [B, 1]."""
+def correlation(sums: np.ndarray) -> np.ndarray:
+    """Pearson's R of each row of sums: products, squares of truth, squares of scores.
+
+    [B, 3] to [B, 1].
+    """
     products, of_truth, of_scores = sums.T
     return (products / np.sqrt(of_truth * of_scores))[:, None]
 
@@ -323,17 +359,26 @@ def misjudged(judged: Judged) -> list[tuple[Group, list[Answer]]]:
 
     Each with two answers to show: the favourite and the last, as a pair for DPO would have them.
     """
+    pairs = sorted(_favourites_and_lasts(judged), key=lambda row: row[0])
+    return [(group, answers) for gap, group, answers in pairs if gap < 0]
+
+
+def well_judged(judged: Judged) -> list[tuple[Group, list[Answer]]]:
+    """As `misjudged`, of prompts whose favourite is truly better than its last."""
+    return [(group, answers) for gap, group, answers in _favourites_and_lasts(judged) if gap > 0]
+
+
+def _favourites_and_lasts(judged: Judged) -> list[tuple[float, Group, list[Answer]]]:
+    """Of each prompt the truth of the favourite less that of the last, the prompt, and the two."""
     shown = []
     for group, truth, scores in zip(judged.groups, judged.truth, judged.scores, strict=True):
         best = int(scores.argmax())
         last = int(scores.argmin())
-        if truth[best] < truth[last]:
-            answers = []
-            for name, k in (("chosen by the reward model", best), ("rejected", last)):
-                answers.append(Answer(name, group.responses[k].text, "", float(scores[k])))
-            shown.append((truth[best] - truth[last], group, answers))
-    shown.sort(key=lambda row: row[0])
-    return [(group, answers) for _, group, answers in shown]
+        answers = []
+        for name, k in (("chosen by the reward model", best), ("rejected", last)):
+            answers.append(Answer(name, group.responses[k].text, "", float(scores[k])))
+        shown.append((truth[best] - truth[last], group, answers))
+    return shown
 
 
 def sentences(table: pd.DataFrame) -> list[str]:
@@ -431,22 +476,39 @@ def as_answers(sampled: SampledPairs, prompt: int = 0, most: int = 3) -> list[An
     return shown
 
 
-def overlooked(mistakes: Sequence[tuple[Group, list[Answer]]]) -> pd.DataFrame:
+RIGHTLY = "rejected less chosen, rightly ordered"
+
+
+def overlooked(
+    mistakes: Sequence[tuple[Group, list[Answer]]], right: Sequence[tuple[Group, list[Answer]]]
+) -> pd.DataFrame:
     """What the chosen samples of misjudged pairs lose more than the rejected ones, by part.
 
-    mistakes: of `misjudged`. Rows (part, chosen, rejected, difference), points an answer
-    (`hs2lib.corpus.grade.Grade.costs`), the largest difference first.
+    mistakes: of `misjudged`. right: of `well_judged`.
+
+    Returns rows (part, chosen, rejected, difference, `RIGHTLY`), points an answer
+    (`hs2lib.corpus.grade.Grade.costs`), the largest difference first. The last column is what the
+    rejected samples of the other pairs lose more than the chosen ones; nan without such pairs.
     """
+    table = _costs_of_pairs(mistakes)
+    table["difference"] = table.chosen - table.rejected
+    table[RIGHTLY] = np.nan
+    if right:
+        of_right = _costs_of_pairs(right)
+        table[RIGHTLY] = of_right.rejected - of_right.chosen
+    return table.sort_values("difference", ascending=False).reset_index()
+
+
+def _costs_of_pairs(pairs: Sequence[tuple[Group, list[Answer]]]) -> pd.DataFrame:
+    """Points that the chosen and the rejected samples lose on average, by part."""
     chosen = []
     rejected = []
-    for group, answers in mistakes:
+    for group, answers in pairs:
         task = task_of(group.id)
         chosen.append(grade(task, answers[0].text).costs)
         rejected.append(grade(task, answers[1].text).costs)
     means = {"chosen": pd.DataFrame(chosen).mean(), "rejected": pd.DataFrame(rejected).mean()}
-    table = pd.DataFrame(means).rename_axis("part")
-    table["difference"] = table.chosen - table.rejected
-    return table.sort_values("difference", ascending=False).reset_index()
+    return pd.DataFrame(means).rename_axis("part")
 
 
 def overlooked_in_words(lost: pd.DataFrame) -> str:

@@ -15,14 +15,14 @@ import pandas as pd
 from hs2lib.align import dpo
 from hs2lib.align.dpo import Pairs
 from hs2lib.engine import checkpoints
-from hs2lib.evaluate import policies
+from hs2lib.evaluate import by_round, policies
 from hs2lib.evaluate.comparison import Comparison
 from hs2lib.evaluate.questions import mean
 from hs2lib.evaluate.response_rows import SCORE, TRUTH
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.run.setup import Setup
-from hs2lib.stats.bootstrap import inside
+from hs2lib.stats.bootstrap import Interval, inside
 from hs2lib.train.items import Prepared, cluster
 from hs2lib.train.trainer import Outputs, TrainingResult
 
@@ -30,6 +30,7 @@ PATH = ["step", "measure", "difference", "95 % low", "95 % high"]
 
 # The gains over SFT that are followed step by step.
 FOLLOWED = (TRUTH, SCORE, "characters", "kl")
+APART = "score less truth"
 
 
 @dataclass(frozen=True)
@@ -191,46 +192,68 @@ def pull_in_words(beta: float, moved: pd.DataFrame) -> list[str]:
     beta: of the training.
     moved: of `Ordered`.
     """
+    middle = moved.margin.mean()
+    at_middle = 2 / (1 + np.exp(beta * middle))
     mean_left = (2 / (1 + np.exp(beta * moved.margin))).mean()
+    averaged = f"Averaged over the pairs it is {100 * mean_left:.0f} %"
+    if round(100 * mean_left) > round(100 * at_middle):
+        averaged += ", because pairs near or below 0 keep most"
     papers = 0.001
     return [
-        f"At beta = {beta:g} half of the pull is left at a margin of {np.log(3) / beta:.1f} nats. "
-        f"These held-out pairs have {moved.margin.mean():.1f} on average. Training pairs with such "
-        f"margins would keep {100 * mean_left:.0f} % of their first pull.",
+        f"At beta = {beta:g} half of the pull is left at a margin of {np.log(3) / beta:.1f} nats.",
+        f"At these pairs' mean margin of {middle:.1f} nats {100 * at_middle:.0f} % is left. "
+        f"{averaged}.",
         f"At the paper's {papers:g} half is left at {np.log(3) / papers:,.0f} nats; the largest "
         f"margin here is {moved.margin.max():.1f}. There the rate and the number of steps end a "
         "training, and not beta.",
     ]
 
 
-def path_in_words(path: pd.DataFrame) -> str:
-    """A figure's title: what the last checkpoint gains. path: of `along`."""
-    last = path[path.step == path.step.max()].set_index("measure").difference
-    changes = [f"{measure} {last[measure]:+.2f}" for measure in (TRUTH, SCORE) if measure in last]
-    return f"At step {path.step.max()}, less SFT: {', '.join(changes) or 'not scored'}"
+def chosen_in_words(validation: pd.DataFrame, kept: int) -> str:
+    """Why the share of watched pairs in order may be too high; "" where none were held out.
+
+    validation: the second table of `hs2lib.align.dpo.curves`. kept: the step whose weights stay.
+    """
+    if validation.empty or kept == 0:
+        return ""
+    text = "These pairs also chose the step that stays, so the share may be a little too high."
+    last = validation.iloc[-1]
+    if last.step == kept:
+        return text
+    return f"{text} At the last step it is {100 * last.accuracy:.0f} %."
+
+
+def path_in_words(path: pd.DataFrame, kept: int) -> str:
+    """A figure's title: what the checkpoint that stays gains. path: of `along`. kept: its step."""
+    of_kept = path[path.step == kept].set_index("measure").difference
+    changes = []
+    for measure in (TRUTH, SCORE):
+        if measure in of_kept:
+            changes.append(f"{measure} {of_kept[measure]:+.2f}")
+    return f"Step {kept} stays; less SFT: {', '.join(changes) or 'not scored'}"
 
 
 def path_sentences(path: pd.DataFrame) -> list[str]:
-    """How truth and score go from the first checkpoint to the last; [] for fewer than two.
+    """What truth and score gain at each step, and whether they part there; [] without either.
 
     path: of `along`.
     """
-    steps = sorted(path.step.unique())
-    if len(steps) < 2:
-        return []
     cells = path.set_index(["measure", "step"])
-    words = []
-    for measure in (TRUTH, SCORE):
-        if measure in path.measure.to_numpy():
-            ends = []
-            for step in (steps[0], steps[-1]):
-                row = cells.loc[(measure, step)]
-                low = row["95 % low"]
-                ends.append(f"{row.difference:+.2f} ({low:+.2f} to {row['95 % high']:+.2f})")
-            words.append(f"{measure} {ends[0]}, then {ends[1]}")
-    if not words:
-        return []
-    return [f"Gains over SFT at step {steps[0]} and at step {steps[-1]}: {'; '.join(words)}."]
+    texts = []
+    for step in sorted(path.step[path.step > 0].unique()):
+        words = []
+        for measure in (TRUTH, SCORE):
+            if (measure, step) in cells.index:
+                value, low, high = cells.loc[(measure, step), PATH[2:]]
+                words.append(f"{measure} {value:+.2f} ({low:+.2f} to {high:+.2f})")
+        if not words:
+            continue
+        text = f"Gains over SFT at step {step}: {', '.join(words)}"
+        if (APART, step) in cells.index:
+            parted = Interval(*cells.loc[(APART, step), PATH[2:]])
+            text += f"; {by_round.apart_in_words(parted)}"
+        texts.append(f"{text}.")
+    return texts
 
 
 def along(
@@ -249,9 +272,9 @@ def along(
     compared: with SFT's rows, and the policy's as the last.
     setup: of the run.
 
-    Returns rows `PATH`; none where training kept no checkpoint (TRL, or `keep` 0). measure is one
-    of `FOLLOWED`, gains over SFT paired by prompt, or "margin", nats, or "accuracy", %, of the
-    watched pairs.
+    Returns rows `PATH`; none where training kept no checkpoint (TRL, or `keep` 0). Step 0 is SFT.
+    measure is one of `FOLLOWED`, gains over SFT paired by prompt, or `APART`, the gain of the score
+    less that of the truth, or "margin", nats, or "accuracy", %, of the watched pairs.
     """
     recipe = setup.recipe
     folders = {}  # of the checkpoints, by step
@@ -265,6 +288,9 @@ def along(
     frame_of_step = {0: sft, result.best_step: compared.frames[-1]}
     frames = [sft]
     rows = []
+    if 0 not in folders:
+        frames.append(sft.assign(policy="0"))
+        rows.append((0, "margin", 0.0, 0.0, 0.0))
     for step, folder in folders.items():
         checkpoints.load_weights(outputs, folder)
         ratios = dpo.log_ratios(policy, items.watched, cache=setup.folder, **recipe.inference)
@@ -276,6 +302,9 @@ def along(
         if step not in frame_of_step:
             frame_of_step[step] = compared.measure(policy, "")
         frames.append(frame_of_step[step].assign(policy=str(step)))
+        risen = by_round.risen([sft, frames[-1]], str(step), "SFT") if step > 0 else None
+        if risen is not None:
+            rows.append((step, APART, *by_round.apart(risen, **recipe.resampled)))
     last_weights = f"best/step-{result.best_step:06d}"
     if recipe.judge != "none":
         last_weights = f"checkpoint-{result.best_step}"

@@ -161,7 +161,9 @@ def losses_and_scores(
         begun += len(loss)
     left.axhline(level, color="black", lw=0.8, ls=":")
     left.set(xlabel="step", ylabel="loss", title="loss (dotted: nothing learnt)")
-    left.set_ylim(bottom=0)  # a fall of a hundredth is not to look like learning
+    lowest = min(loss.min() for loss in losses.values())
+    bottom = min(0.8 * level, 0.95 * lowest)  # a fall of a hundredth is not to look like learning
+    left.set_ylim(bottom=bottom, top=1.1 * level)
     left.legend(fontsize=8, loc="lower left")
     left.xaxis.set_major_locator(MaxNLocator(integer=True))
     bins = np.histogram_bin_edges(
@@ -169,7 +171,7 @@ def losses_and_scores(
     )
     for name, values in scores.items():
         right.hist(values.ravel(), bins=bins, histtype="step", density=True, label=name)
-    right.set(xlabel=unit, ylabel="density", title="what each began with")
+    right.set(xlabel=unit, ylabel="density", title="scores of the samples each round began with")
     right.legend(fontsize=8)
     if title:
         fig.suptitle(title, fontsize=10)
@@ -469,16 +471,17 @@ def pull_left(betas: Sequence[float], ours: float, margins: Sequence[float], tit
         title: the message.
     """
     fig, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
-    x = np.linspace(0, max(10.0, float(np.quantile(margins, 0.95))), 200)
+    least = min(0.0, float(np.min(margins)))
+    x = np.linspace(least, max(10.0, float(np.quantile(margins, 0.95))), 200)
     ends = {}
     for beta in betas:
         left = 200 / (1 + np.exp(beta * x))
         color = TRUTH.color if beta == ours else "0.55"
         ax.plot(x, left, color=color, lw=2.2 if beta == ours else 1.2)
         ends[f"beta {beta:g}"] = (x[-1], left[-1], color)
-    seen = np.asarray(margins)[np.asarray(margins) > 0]
-    ax.plot(seen, np.full(len(seen), -5.0), "|", ms=7, color=TRUTH.color, alpha=0.5)
-    ax.set(xlim=(0, x[-1]), ylim=(-9, 105), title=title)
+    ax.plot(margins, np.full(len(margins), -5.0), "|", ms=7, color=TRUTH.color, alpha=0.5)
+    top = 105 if least == 0 else 205  # a pair in the wrong order is pulled more than at first
+    ax.set(xlim=(least, x[-1]), ylim=(-9, top), title=title)
     ax.set(xlabel="margin of a pair, nats (ticks: this run's)", ylabel="pull that is left, %")
     label_ends(ax, ends)
     return fig

@@ -9,7 +9,7 @@ nothing stands beside a run. Paper: silent.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pandas as pd
 
@@ -212,20 +212,111 @@ def control_sentences(method: str) -> list[str]:
     return lines
 
 
-def parts_in_words(method: str, parts: Sequence[str]) -> str:
+def _parts(method: str, parts: Iterable[str]) -> list[dict]:
+    """The rows of works.json on what greedy answers lose by part, less the start's."""
+    wanted = set(parts)  # of a series `in` would ask for its index
+    rows = []
+    for row in _works().get("means", []):
+        key = (row["policy"], row["less"], row["what"], row["temperature"])
+        if key == (method, "start", "held out", 0.0) and row["measure"] in wanted:
+            rows.append(row)
+    return rows
+
+
+def parts_in_words(method: str, parts: Iterable[str]) -> str:
     """Points that greedy answers lose by part, less the start's, over seeds; "" without any.
 
     method: as in `of_seeds`. parts: measures of works.json.
     """
-    listed = []
-    for row in _works().get("means", []):
-        key = (row["policy"], row["less"], row["what"], row["temperature"])
-        if key == (method, "start", "held out", 0.0) and row["measure"] in parts:
-            listed.append(f"{row['measure']} {_change(row, 'value')}")
+    listed = [f"{row['measure']} {_change(row, 'value')}" for row in _parts(method, parts)]
     if not listed:
         return ""
     seeds = _seeds(len(_works()["seeds"]))
     return f"Points lost, less the start's, over {seeds}: {', '.join(listed)}."
+
+
+def costlier_in_words(method: str, faults: Iterable[str]) -> str:
+    """By which faults greedy answers clearly lose more than the start's over seeds; "" for none.
+
+    method: as in `of_seeds`. faults: measures of works.json.
+    """
+    listed = []
+    for row in _parts(method, faults):
+        if row["low"] > 0:
+            bounds = f"{row['low']:.2f} to {row['high']:.2f}"
+            listed.append(f"{row['value']:.2f} points more by {row['measure']} ({bounds})")
+    if not listed:
+        return ""
+    return f"Over {_seeds(len(_works()['seeds']))} they lose {' and '.join(listed)}."
+
+
+def _greedy(policy: str, less: str) -> dict | None:
+    """The row of works.json on the truth of greedy answers; None where there is none."""
+    wanted = {"policy": policy, "less": less, "temperature": 0.0, "what": "held out"}
+    wanted["measure"] = "truth"
+    for row in _works().get("means", []):
+        if all(row.get(key) == value for key, value in wanted.items()):
+            return row
+    return None
+
+
+def share_of_control(method: str, control: str, name: str) -> list[str]:
+    """How much of a method's gain its control has too, and what is left; [] without both.
+
+    Greedy truth over seeds.
+
+    Args:
+        method: as in `of_seeds`.
+        control: as in "dpo, blind" without the method.
+        name: of the control, in the plural.
+    """
+    key = f"{method}, {control}"
+    whole = _greedy(method, "start")
+    shared = _greedy(key, "start")
+    rest = _greedy(method, key)
+    if whole is None or shared is None or rest is None:
+        return []
+    is_shown = shared["low"] > 0
+    texts = [f"{name} give {_change(shared, 'value')} of the {whole['value']:+.2f} points."]
+    if is_shown and rest["low"] > 0:
+        texts.append("So that part does not need the pair's own prompt.")
+    if rest["low"] > 0:
+        texts.append(f"The other {_change(rest, 'value')} does need it.")
+    else:
+        texts.append(f"That the rest needs the prompt is not shown: {_change(rest, 'value')}.")
+    return texts
+
+
+def choice_in_words(method: str, control: str, oracle: str) -> list[str]:
+    """Whether steps are too few for a gain, and whether the choice of pairs beats a random one.
+
+    Greedy truth over seeds. Each sentence is left out where its number is not published, or where
+    it says nothing against a cause.
+
+    Args:
+        method: as in `of_seeds`.
+        control: the method with pairs at random, as in "iterative dpo, at random" without it.
+        oracle: the method with pairs by the truth.
+    """
+    texts = []
+    by_truth = _greedy(f"{method}, {oracle}", "start")
+    if by_truth is not None and by_truth["low"] > 0:
+        texts.append(
+            f"The same rounds gain {_change(by_truth, 'value')} where the truth chooses the pairs. "
+            "So too little training is not the cause."
+        )
+    lead = _greedy(method, f"{method}, {control}")
+    if lead is not None:
+        verdict = "not shown to differ from"
+        if lead["low"] > 0:
+            verdict = "shown to beat"
+        elif lead["high"] < 0:
+            verdict = "**worse than**"
+        texts.append(
+            f"The reward model's choice is {verdict} a choice at random: "
+            f"{_change(lead, 'value')} points."
+        )
+    return texts
 
 
 def gains_in_words(start_of: Callable[[str], str]) -> str:

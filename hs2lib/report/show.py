@@ -28,10 +28,18 @@ _GOODNESS = np.array(head_weights("goodness", ATTRIBUTES))  # [A]
 _ANSWERS = Environment(autoescape=True).from_string((_PAGES / "answers.html").read_text())
 
 
-def source_of(*functions: Callable) -> None:
-    """Show the source of library functions: the reader sees the code that runs."""
+def source_of(*functions: Callable, title: str = "") -> None:
+    """Show the source of library functions: the reader sees the code that runs.
+
+    title: a line that stands in for the source and unfolds it; "" shows it at once.
+    """
     sources = [inspect.getsource(function) for function in functions]
-    display(Code("\n\n".join(sources), language="python"))  # at once: each brings its own colours
+    code = Code("\n\n".join(sources), language="python")  # at once: each brings its own colours
+    if title:
+        summary = f"<summary>{html.escape(title)}</summary>"
+        display(HTML(f"<details>{summary}{code._repr_html_()}</details>"))
+    else:
+        display(code)
 
 
 def program(path: Path) -> None:

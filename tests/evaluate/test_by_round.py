@@ -62,11 +62,32 @@ def test_scores_that_count_characters_are_seen_through():
     sampled = scored(
         [real("a", "bb", "ccc"), real("a", "bb", "ccc")], [[1.0, 3.0, 5.0], [11.0, 13.0, 15.0]]
     )
-    table = by_round.by_length(sampled)
-    assert table.loc["correlation with length", SCORE] == pytest.approx(1)
-    assert table.loc["chosen is longer (%)", SCORE] == 100
-    shorter = by_round.by_length(scored([real("a", "bb", "ccc")], [[5.0, 3.0, 1.0]]))
-    assert shorter[SCORE].tolist() == [pytest.approx(-1), 0]
+    table = by_round.by_length(sampled, **RECIPE.resampled)
+    assert table.value.tolist() == [pytest.approx(1), 100]
+    samples = [real("a", "bb", "ccc"), real("d", "ee", "fff")]
+    shorter = by_round.by_length(scored(samples, [[5.0, 3.0, 1.0]] * 2), **RECIPE.resampled)
+    assert shorter.value.tolist() == [pytest.approx(-1), 0]
+    alike = scored([real("aa", "b", "cc")] * 2, [[5.0, 3.0, 1.0]] * 2)
+    assert by_round.by_length(alike, **RECIPE.resampled).value[by_round.LONGER] == 50
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (55.0, 70.0, "So the pairs teach length to some degree."),
+        (30.0, 45.0, "So the pairs teach to be short to some degree."),
+        (45.0, 70.0, "So it is not shown that the pairs teach length."),
+    ],
+)
+def test_a_lesson_in_length_is_one_where_the_interval_leaves_one_half(low, high, words):
+    middle = (low + high) / 2
+    rows = {by_round.CORRELATION: (0.3, 0.2, 0.4), by_round.LONGER: (middle, low, high)}
+    columns = ["value", "95 % low", "95 % high"]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+    correlated, longer, lesson = by_round.length_in_words(table)
+    assert correlated == "Score and length: R 0.30 (0.20 to 0.40)."
+    assert f"({low:.0f} to {high:.0f})" in longer
+    assert lesson.startswith(words)
 
 
 def test_picks_by_hand(generated):
@@ -86,6 +107,11 @@ def test_picks_by_hand(generated):
     assert picks.caption.startswith(
         "The first round; of 8 pairs that truly differ 75 % (95 % interval "
     )
+    counted, gap = picks.counted
+    assert counted == (
+        "Of 8 pairs 6 are in the right order, 2 in the wrong one, and 0 are truly equal."
+    )
+    assert f": {chosen.mean() - rejected.mean():+.2f} points of truth (" in gap
     assert (
         "ordered 75 % " in picks.sentences[0]
         and f"over ones of {rejected.mean():.2f}" in picks.sentences[0]
@@ -139,7 +165,7 @@ def gained(truth: tuple[float, float], score: tuple[float, float]) -> pd.DataFra
         (
             (0.1, 0.3),
             (0.2, 0.4),
-            "the answers are truly better (truth +0.20, reward model's score +0.30).",
+            "the answers are truly better (truth +0.20, reward model's score +0.30; sampled so, one seed).",
         ),
         ((-0.1, 0.3), (0.2, 0.4), "the answers are not shown to be truly better (truth +0.10"),
         (
@@ -151,12 +177,27 @@ def gained(truth: tuple[float, float], score: tuple[float, float]) -> pd.DataFra
     ],
 )
 def test_the_sentence_says_what_the_intervals_do(truth, score, words):
-    (sentence,) = by_round.sentences(gained(truth, score))
+    (sentence,) = by_round.sentences(gained(truth, score), "so")
     assert words in sentence
     numbers = f"truth {sum(truth) / 2:+.2f}, reward model's score {sum(score) / 2:+.2f}"
     assert numbers in by_round.title(gained(truth, score))
     only_scored = gained(truth, score)
-    assert by_round.sentences(only_scored[only_scored.measure == SCORE]) == []
+    assert by_round.sentences(only_scored[only_scored.measure == SCORE], "so") == []
+
+
+def test_what_changed_besides_the_truth():
+    """By hand: a score of .3 more is shown, a truth of .1 more is not, and 12 characters fewer are."""
+    risen = gained((-0.1, 0.3), (0.2, 0.4))
+    assert by_round.changed_in_words(risen, "so") == (
+        "Sampled so, they score 0.30 higher (0.20 to 0.40). No change of their truth is shown."
+    )
+    characters = ("characters", "round 2", -12.0, -17.0, -7.0)
+    rows = pd.DataFrame([characters], columns=risen.columns)
+    shorter = pd.concat([risen[risen.measure == TRUTH], rows])
+    assert by_round.changed_in_words(shorter, "so").startswith(
+        "Sampled so, answers are 12 characters shorter (7 to 17)."
+    )
+    assert by_round.changed_in_words(gained((-0.1, 0.3), (-0.2, 0.4)), "so") == ""
 
 
 @pytest.mark.parametrize(

@@ -92,13 +92,17 @@ def test_answers_that_do_not_end_are_counted_and_those_that_repeat_named():
 
     def answers(policy):
         samples = [SimpleNamespace(text=text, finished=ended) for text, ended in texts[policy]]
-        return [SimpleNamespace(responses=samples)]
+        return [SimpleNamespace(responses=[sample]) for sample in samples]
 
-    recipe = SimpleNamespace(eval_tokens=9)
+    recipe = SimpleNamespace(eval_tokens=9, resampled={"n_boot": 100, "seed": 0})
     compared = SimpleNamespace(answers=answers, setup=SimpleNamespace(recipe=recipe))
     cut = content.unfinished(compared, {"SFT": "SFT", "DPO": "DPO"})
-    counted, kinds = cut.sentences
+    counted, change, kinds = cut.sentences
+    assert change == "Not shown to be more than before.", "of three prompts, two"
     assert counted == "Answers that did not end within 9 tokens: 0 of 3 of SFT, 2 of 3 of DPO."
     assert kinds == "Of DPO's 2, 1 say a sentence twice."
     assert [answer.text for _, answer in cut.examples] == ["A. A. B", "A. B"]
     assert len(content.unfinished(compared, {"SFT": "SFT"}).sentences) == 1
+    texts["DPO"] = [("A.", False)] * 3
+    again = content.unfinished(compared, {"SFT": "SFT", "DPO": "DPO"})
+    assert again.sentences[1] == "**More than before**."

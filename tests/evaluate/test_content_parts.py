@@ -34,7 +34,9 @@ def test_the_words_name_what_clearly_changed():
     assert more == "PPO's answers lose **more** than SFT's by: jargon (+0.30)."
     rows[2] = ("wrong items", 1.0, 1.1, 0.1, -0.01, 0.21)
     _, more = content.parts_in_words(pd.DataFrame(rows, columns=columns))
-    assert more.endswith("jargon (+0.30). Not shown: wrong items (+0.10, -0.01 to +0.21).")
+    assert more.endswith(
+        "jargon (+0.30). Unclear in this run: wrong items (+0.10, -0.01 to +0.21)."
+    )
     (same, _) = content.parts_in_words(pd.DataFrame(rows[2:], columns=columns))
     assert same.endswith("by: nothing clearly.")
 
@@ -45,7 +47,7 @@ def test_of_rises_that_are_nearly_shown_the_largest_is_named():
     rows.append(("wrong items", 1.0, 1.3, 0.3, -0.6, 1.2))
     columns = ["part", "SFT", "PPO", "difference", "95 % low", "95 % high"]
     _, more = content.parts_in_words(pd.DataFrame(rows, columns=columns))
-    assert more.endswith("nothing clearly. Not shown: jargon (+0.20, -0.05 to +0.45).")
+    assert more.endswith("nothing clearly. Unclear in this run: jargon (+0.20, -0.05 to +0.45).")
     rows = [("jargon", 0.01, 0.02, 0.01, -0.001, 0.021)]  # nearly shown, and nothing to speak of
     _, more = content.parts_in_words(pd.DataFrame(rows, columns=columns))
     assert more.endswith("by: nothing clearly.")

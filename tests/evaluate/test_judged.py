@@ -93,6 +93,30 @@ def test_how_much_of_a_lower_r_is_a_smaller_spread():
     assert judged.spread_in_words(pd.DataFrame([row, wider])) == []
 
 
+def test_what_a_judge_sees_of_two_sets():
+    """By hand, R as above: .6 falls to .1; half of the spread alone would leave .351."""
+    rated = {"answers": "rated ones", "spread of truth": 1.0, **dict.fromkeys(judged.LESS, np.nan)}
+    rated |= dict(zip(judged.R, (0.6, 0.5, 0.7), strict=True))
+    rated |= dict(zip(judged.RIGHT, (86.0, 80.0, 90.0), strict=True))
+    own = rated | {"answers": "its own", "spread of truth": 0.5}
+    own |= dict(zip(judged.R, (0.1, 0.0, 0.2), strict=True))
+    own |= dict(zip(judged.RIGHT, (51.0, 40.0, 63.0), strict=True))
+    pairs, falls = judged.seen_in_words(pd.DataFrame([rated, own]))
+    assert pairs == (
+        "Of pairs whose truth differs by 0.5 or more the judge orders "
+        "86 % (80 to 90) among rated ones and 51 % (40 to 63) among its own rightly."
+    )
+    words = "R also falls, from 0.60 to 0.10"
+    assert falls == f"{words}, and a smaller spread alone does not explain that."
+    unsure = own | {"R, 95 % high": 0.4}
+    falls = judged.seen_in_words(pd.DataFrame([rated, unsure]))[1]
+    assert falls == f"{words}, but a smaller spread may explain that alone."
+    as_wide = own | {"spread of truth": 1.0}
+    falls = judged.seen_in_words(pd.DataFrame([rated, as_wide]))[1]
+    assert falls == f"{words}, and the truth spreads no less."
+    assert len(judged.seen_in_words(pd.DataFrame([rated, rated]))) == 1, "R does not fall"
+
+
 def test_the_answers_to_the_first_prompts():
     one = by_hand([[3, 4], [9, 8]], [[0, 1], [2, 5]]).first(1, "the first")
     assert one.name == "the first" and one.agreement == 1 and len(one.groups) == 1
@@ -160,7 +184,11 @@ def test_pairs_of_which_the_judge_takes_the_worse_come_worst_first(faulty):
         truth = true_goodness(replace(group, responses=texts))
         lost.append(truth[1] - truth[0])
     assert min(lost) > 0 and lost == sorted(lost, reverse=True)
-    parts = judged.overlooked(mistakes)
+    right = judged.well_judged(own)
+    assert [group.id for group, _ in right] == [faulty[0].id]
+    parts = judged.overlooked(mistakes, right)
+    assert parts[judged.RIGHTLY].sum() > 0, "the rejected one of the right pair loses more"
+    assert judged.overlooked(mistakes, [])[judged.RIGHTLY].isna().all()
     assert set(parts.part) == set(COSTS) and parts.difference.is_monotonic_decreasing
     assert parts.difference.sum() == pytest.approx(np.mean(lost))
     assert "it loses most by habits" in judged.overlooked_in_words(parts)

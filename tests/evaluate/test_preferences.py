@@ -91,29 +91,44 @@ def test_the_pairs_to_look_at_are_the_median_and_the_lowest():
 def test_half_of_the_pull_is_left_at_ln_3_over_beta():
     """By hand: 2 sigma(-ln 3) = 2 / (1 + 3). One pair there and one at 0 have three quarters left."""
     moved = pd.DataFrame({"margin": [np.log(3) / 0.5, 0.0]})
-    ours, papers = preferences.pull_in_words(0.5, moved)
-    assert ours.startswith("At beta = 0.5 half of the pull is left at a margin of 2.2 nats.")
-    assert ours.endswith(
-        "1.1 on average. Training pairs with such margins would keep 75 % of their first pull."
+    half, ours, papers = preferences.pull_in_words(0.5, moved)
+    assert half == "At beta = 0.5 half of the pull is left at a margin of 2.2 nats."
+    assert ours == (
+        "At these pairs' mean margin of 1.1 nats 73 % is left. "
+        "Averaged over the pairs it is 75 %, because pairs near or below 0 keep most."
     )
     assert "half is left at 1,099 nats; the largest margin here is 2.2." in papers
+    one = moved.iloc[:1]
+    assert preferences.pull_in_words(0.5, one)[1].endswith("Averaged over the pairs it is 50 %.")
 
 
-def test_the_title_of_a_path_is_its_last_step():
+def test_the_pairs_that_chose_the_step_say_so():
+    validation = pd.DataFrame({"step": [0, 2, 4], "accuracy": [np.nan, 0.94, 0.88]})
+    words = "These pairs also chose the step that stays, so the share may be a little too high."
+    assert preferences.chosen_in_words(validation, 2) == f"{words} At the last step it is 88 %."
+    assert preferences.chosen_in_words(validation, 4) == words
+    assert preferences.chosen_in_words(validation, 0) == "", "nothing is ordered"
+    assert preferences.chosen_in_words(validation.iloc[:0], 2) == ""
+
+
+def test_the_title_of_a_path_is_the_step_that_stays():
     rows = [(2, "truth", 1.0), (4, "truth", 0.5), (4, "kl", 3.0)]
     path = pd.DataFrame(rows, columns=["step", "measure", "difference"])
-    assert preferences.path_in_words(path) == "At step 4, less SFT: truth +0.50"
+    assert preferences.path_in_words(path, 2) == "Step 2 stays; less SFT: truth +1.00"
 
 
-def test_the_ends_of_a_path_in_words():
-    """By hand: the truth goes from 1 to .5; one checkpoint is no path."""
-    rows = [(2, "truth", 1.0, 0.5, 1.5), (4, "truth", 0.5, 0.0, 1.0), (4, "kl", 3.0, 2.0, 4.0)]
-    path = pd.DataFrame(rows, columns=["step", "measure", "difference", "95 % low", "95 % high"])
+def test_every_step_of_a_path_in_words():
+    """By hand: at step 2 the score is .3 above the truth, at step 4 no score was asked for."""
+    rows = [(0, "truth", 0.0, 0.0, 0.0), (2, "truth", 1.0, 0.5, 1.5), (4, "truth", 0.5, 0.0, 1.0)]
+    rows += [(2, preferences.SCORE, 1.3, 1.0, 1.6), (2, preferences.APART, 0.3, 0.1, 0.5)]
+    path = pd.DataFrame(rows, columns=preferences.PATH)
     assert preferences.path_sentences(path) == [
-        "Gains over SFT at step 2 and at step 4: "
-        "truth +1.00 (+0.50 to +1.50), then +0.50 (+0.00 to +1.00)."
+        "Gains over SFT at step 2: truth +1.00 (+0.50 to +1.50), "
+        "reward model's score +1.30 (+1.00 to +1.60); "
+        "**the score outruns the truth** by +0.30 (0.10 to 0.50, by prompt).",
+        "Gains over SFT at step 4: truth +0.50 (+0.00 to +1.00).",
     ]
-    assert preferences.path_sentences(path[path.step == 4]) == []
+    assert preferences.path_sentences(path[path.step == 0]) == []
 
 
 @pytest.fixture

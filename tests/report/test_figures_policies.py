@@ -146,14 +146,16 @@ def test_trades_have_a_panel_a_measure_and_a_mark_a_benchmark():
 
 
 def test_the_pull_that_is_left_is_whole_at_first_and_half_at_ln_3_over_beta():
-    """This run's beta is the blue line; where margins are below 0 they are no ticks."""
+    """This run's beta is the blue line; a pair in the wrong order is pulled more than at first."""
     figure = figures.pull_left([0.5, 5.0], 0.5, [-1.0, 2.0, 3.0], "message")
     (ax,) = figure.axes
     ours, other, ticks = ax.lines
     x, left = ours.get_data()
-    assert left[0] == 100 and np.interp(np.log(3) / 0.5, x, left) == pytest.approx(50, abs=0.1)
+    assert x[0] == -1 and left[0] == pytest.approx(200 / (1 + np.exp(-0.5)))
+    assert np.interp(0, x, left) == pytest.approx(100, abs=0.1)
+    assert np.interp(np.log(3) / 0.5, x, left) == pytest.approx(50, abs=0.1)
     assert (ours.get_color(), other.get_color()) == (figures.TRUTH.color, "0.55")
-    assert ticks.get_xdata().tolist() == [2.0, 3.0] and ax.get_title() == "message"
+    assert ticks.get_xdata().tolist() == [-1.0, 2.0, 3.0] and ax.get_title() == "message"
     assert [text.get_text() for text in ax.texts] == ["beta 5", "beta 0.5"]
 
 

@@ -55,6 +55,8 @@ def test_losses_follow_each_other():
     first, second, level = figure.axes[0].get_lines()
     assert first.get_xdata().tolist() == [1, 2] and second.get_xdata().tolist() == [3]
     assert level.get_ydata() == pytest.approx([np.log(2)] * 2)
+    bottom, top = figure.axes[0].get_ylim()
+    assert 0 < bottom < 0.6 and top == pytest.approx(1.1 * np.log(2))
 
 
 def test_a_panel_for_each_column():

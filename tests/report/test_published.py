@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 
 from hs2lib.report import published
@@ -148,6 +149,13 @@ def test_gains_and_parts_over_seeds(works):
     assert published.parts_in_words("dpo", ["habits", "jargon"]) == (
         "Points lost, less the start's, over two seeds: habits +0.40 (+0.10 to +0.90)."
     )
+    by_column = pd.Series(["habits", "jargon"])
+    assert published.parts_in_words("dpo", by_column) == published.parts_in_words("dpo", ["habits"])
+    assert published.costlier_in_words("dpo", by_column) == (
+        "Over two seeds they lose 0.40 points more by habits (0.10 to 0.90)."
+    )
+    works(means=[means[2] | {"low": -0.1}])
+    assert published.costlier_in_words("dpo", by_column) == "", "not shown"
     works(means=[])
     assert published.gains_in_words(str) == published.parts_in_words("dpo", ["habits"]) == ""
 
@@ -162,6 +170,46 @@ def test_the_verdicts_in_short_and_their_source(works):
     assert published.source() == "reports/benchmarks/works.json, two seeds, generated data"
     works(verdicts={})
     assert published.in_short() == ""
+
+
+def greedy(policy, less, value, reach):
+    """The truth of a policy's greedy answers less another's, give or take."""
+    row = {"policy": policy, "less": less, "temperature": 0.0, "what": "held out"}
+    bounds = {"low": value - reach, "high": value + reach, "seeds": 2}
+    return row | bounds | {"measure": "truth", "value": value}
+
+
+def test_what_a_control_shares_of_a_gain(works):
+    """By hand: blind has .4 of 1.1; the other .7 is shown, and with a wide interval is not."""
+    whole = greedy("dpo", "start", 1.1, 0.2)
+    shared = greedy("dpo, blind", "start", 0.4, 0.1)
+    works(means=[whole, shared, greedy("dpo", "dpo, blind", 0.7, 0.3)])
+    assert published.share_of_control("dpo", "blind", "blind pairs") == [
+        "blind pairs give +0.40 (+0.30 to +0.50) of the +1.10 points.",
+        "So that part does not need the pair's own prompt.",
+        "The other +0.70 (+0.40 to +1.00) does need it.",
+    ]
+    works(means=[whole, shared, greedy("dpo", "dpo, blind", 0.7, 0.8)])
+    assert published.share_of_control("dpo", "blind", "blind pairs")[1:] == [
+        "That the rest needs the prompt is not shown: +0.70 (-0.10 to +1.50)."
+    ]
+    works(means=[whole])
+    assert published.share_of_control("dpo", "blind", "blind pairs") == []
+
+
+def test_a_choice_of_pairs_beside_chance_and_the_truth(works):
+    """By hand: by the truth +.3; the choice less chance -.1, give or take .2."""
+    method = "iterative dpo"
+    by_truth = greedy(f"{method}, by the truth", "start", 0.3, 0.1)
+    works(means=[by_truth, greedy(method, f"{method}, at random", -0.1, 0.2)])
+    assert published.choice_in_words(method, "at random", "by the truth") == [
+        "The same rounds gain +0.30 (+0.20 to +0.40) where the truth chooses the pairs. "
+        "So too little training is not the cause.",
+        "The reward model's choice is not shown to differ from a choice at random: "
+        "-0.10 (-0.30 to +0.10) points.",
+    ]
+    works(means=[greedy(f"{method}, by the truth", "start", 0.3, 0.4)])
+    assert published.choice_in_words(method, "at random", "by the truth") == []
 
 
 def test_the_row_of_steerlm_says_that_it_is_not_less_the_start(works):
