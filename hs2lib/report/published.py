@@ -9,7 +9,7 @@ nothing stands beside a run. Paper: silent.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 import pandas as pd
 
