@@ -1074,8 +1074,11 @@ def differences_right(
         height = 8 if near and height == 3 else 3
         ax.text(x, height, f"{pairs:,}", ha="center", fontsize=7)
         before = x
+    label = "thresholds"  # of the first line alone
     for row in thresholds.dropna(subset=["difference"]).to_dict("records"):
-        ax.plot(2 * [row["difference"]], [50, row["level (%)"]], ":", color="black", lw=0.8)
+        ends = [50, row["level (%)"]]
+        ax.plot(2 * [row["difference"]], ends, ":", color="black", lw=0.8, label=label)
+        label = None
     ax.axhline(50, color="black", lw=0.8)
     ax.set(xlabel="difference of the two scores (below: pairs in the bin)", ylim=(0, 102))
     ax.set(ylabel="higher score is right, %", xlim=(0, 1.03 * farthest))
