@@ -147,7 +147,7 @@ def limits_in_words(shares: pd.DataFrame, verdicts: pd.DataFrame) -> str:
         )
     if len(unread):
         texts.append(
-            f"No weighting tried reads: {_ranges(shares, unread)}. "
+            f"No weighting tried is shown to read: {_ranges(shares, unread)}. "
             "What no output holds, no weights can bring out: that needs another model."
         )
     texts.append(f"The weights decide: {_ranges(shares, decided) or 'no fault'}.")

@@ -79,7 +79,7 @@ def test_what_weights_can_and_cannot_change_by_hand():
     )
     assert try_weights.limits_in_words(shares, verdicts) == (
         "Under the weightings tried the hardest section has 48 to 55 % (hard). "
-        "No weighting tried reads: jumbles (46 to 54 %). "
+        "No weighting tried is shown to read: jumbles (46 to 54 %). "
         "What no output holds, no weights can bring out: that needs another model. "
         "The weights decide: jargon (0 to 100 %)."
     )
