@@ -6,10 +6,10 @@
 
 The prompts are held-out ones of the small world. Both answers of a pair come from the same random
 numbers, so they differ in the fault alone. One change is harmless: a further filler sentence. The
-truth of it is the same, and a judge should not care. Paper: silent.
+truth of it is the same, and a reward model should not care. Paper: silent.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from hs2lib.models.reward_model import RewardModel
 from hs2lib.report.answers import Answer
 from hs2lib.report.report import interval
 from hs2lib.run.setup import Setup
-from hs2lib.stats.bootstrap import inside
+from hs2lib.stats.bootstrap import Interval, inside
 
 SEED_APART = 2  # from the recipe's seed; the pairs that weights are searched on are 1 apart
 
@@ -42,7 +42,11 @@ COLUMNS = [
 
 
 # What `Judged.among` calls it, in words.
-SAYS = {"read": "The judge reads", "not read": "It is not shown to read", "liked": "It likes"}
+SAYS = {
+    "read": "The reward model reads",
+    "not read": "It is not shown to read",
+    "liked": "It likes",
+}
 
 
 @dataclass(frozen=True)
@@ -98,10 +102,10 @@ class Judged:
         n_faults = int((self.table.fault != HARMLESS).sum())
         liked = ", ".join(self.among("liked"))
         likes = f", and likes {liked}" if liked else ""
-        return f"The judge reads {n_read} of {n_faults} faults{likes}"
+        return f"The reward model reads {n_read} of {n_faults} faults{likes}"
 
 
-def verdict_of(row: pd.Series) -> str:
+def verdict_of(row: Mapping[str, float]) -> str:
     """Whether the interval of a row of the table lies above 50 %, below it, or holds it."""
     if row["95 % low"] > 50:
         return "read"
@@ -144,7 +148,7 @@ def measure(
     rows = pd.DataFrame(
         {
             "change": [change_of(pair) for pair in made],
-            "prompt": [pair.id.rpartition("/")[0] for pair in made],
+            "prompt": prompts_of(made),
             "higher": 50 * (1 + np.sign(drops)),
             "drop": drops / sd if sd else drops,
             "truth": truth[:, 0] - truth[:, 1],
@@ -152,13 +156,26 @@ def measure(
     )
     counted = []
     for change, part in rows.groupby("change", sort=False):
-        share = questions.mean(part.higher, part.prompt, n_boot=n_boot, seed=seed)
-        share = inside(share, 0, 100, part.prompt.nunique())
+        share = share_higher(part.higher, part.prompt, n_boot=n_boot, seed=seed)
         drop = questions.mean(part["drop"], part.prompt, n_boot=n_boot, seed=seed)
         counted.append((change, len(part), *share, *drop, part.truth.mean()))
     table = pd.DataFrame(counted, columns=COLUMNS)
     table = table.sort_values("faultless higher (%)", ascending=False, kind="stable")
     return Judged(table.reset_index(drop=True))
+
+
+def prompts_of(made: Sequence[Group]) -> list[str]:
+    """The id of each pair's prompt: what stands in the pair's before its change."""
+    return [pair.id.rpartition("/")[0] for pair in made]
+
+
+def share_higher(higher: Sequence[float], prompts: Sequence[str], **resampled: int) -> Interval:
+    """Percent of pairs whose faultless answer scores higher, and its 95 % interval by prompt.
+
+    higher: of each pair 100, 50 for a tie, or 0. resampled: n_boot and seed.
+    """
+    share = questions.mean(higher, prompts, **resampled)
+    return inside(share, 0, 100, len(set(prompts)))
 
 
 def shown(table: pd.DataFrame) -> pd.DataFrame:
@@ -175,12 +192,14 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
 def in_words(judged: Judged | None) -> str:
     """The table as sentences: what is read, what is not, what is liked, and the harmless change."""
     if judged is None:
-        return "What the judge reads by fault is known for generated pairs only; these are real."
+        return (
+            "What a reward model reads by fault is known for generated pairs only; these are real."
+        )
     listed = {}
     for verdict in ("read", "not read", "liked"):
         listed[verdict] = ", ".join(judged.among(verdict)) or "none"
     texts = [
-        f"The judge reads (interval above 50 %): {listed['read']}.",
+        f"The reward model reads (interval above 50 %): {listed['read']}.",
         f"It is not shown to read: {listed['not read']}.",
         f"It likes (interval below 50 %): {listed['liked']}.",
     ]

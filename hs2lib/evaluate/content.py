@@ -153,7 +153,7 @@ def lost_in_words(name: str, answered: Sequence[Group]) -> str:
     if not generate.is_generated(answered):
         return ""
     costs = costs_of(answered).mean().sort_values(ascending=False)
-    parts = [f"{part} {cost:.2f}" for part, cost in costs.items() if cost >= 0.005]
+    parts = [f"{part} {cost:.2f}" for part, cost in costs.items() if abs(cost) >= 0.005]
     return (
         f"Of {grade.FAULTLESS:g} points {name} lose {costs.sum():.2f} on average: "
         f"{', '.join(parts)}."
@@ -164,7 +164,8 @@ def parts_in_words(parts: pd.DataFrame) -> list[str]:
     """Which parts cost less than before, and which cost more.
 
     Only faults are named: more of "ends at 0" means more faults at once, and no better answer. The
-    largest rise that is nearly shown is named with its interval (`_nearly_more`).
+    largest rise that is nearly shown is named, too (`_nearly_more`). The last sentence says how
+    many parts were looked at.
 
     parts: of `parts_of`.
     """
@@ -174,11 +175,18 @@ def parts_in_words(parts: pd.DataFrame) -> list[str]:
     for words, grows in (("less", False), ("**more**", True)):
         clear = faults["95 % low"] > 0 if grows else faults["95 % high"] < 0
         changed = faults[clear].sort_values("difference", ascending=not grows)
-        listed = [f"{row.part} ({row.difference:+.2f})" for row in changed.itertuples()]
+        listed = [_change_of(row) for _, row in changed.iterrows()]
         lost = f"{names[1]}'s answers lose {words} than {names[0]}'s by: "
         texts.append(f"{lost}{', '.join(listed) or 'nothing clearly'}.")
     texts[1] += _nearly_more(faults)
+    texts[1] += f" Parts looked at: {len(faults)}. No interval is corrected for their number."
     return texts
+
+
+def _change_of(row: pd.Series) -> str:
+    """The difference of a part with its interval, a row of `parts_of`."""
+    interval = f"{row['95 % low']:+.2f} to {row['95 % high']:+.2f}"
+    return f"{row.part} ({row.difference:+.2f}, {interval})"
 
 
 def _nearly_more(faults: pd.DataFrame) -> str:
@@ -197,8 +205,7 @@ def _nearly_more(faults: pd.DataFrame) -> str:
     if nearly.empty:
         return ""
     most = nearly.loc[nearly.difference.idxmax()]
-    interval = f"{most['95 % low']:+.2f} to {most['95 % high']:+.2f}"
-    return f" Unclear in this run: {most.part} ({most.difference:+.2f}, {interval})."
+    return f" Unclear in this run: {_change_of(most)}."
 
 
 def habits_in_words(parts: pd.DataFrame) -> str:

@@ -1,13 +1,14 @@
 """Which pairs a reward model gets wrong: the largest misses, the pull of length, the faults.
 
     wrong = rewardbench.mistakes(benchmark, scores)
-    misses.lean(benchmark, scores)        # right by length and by margin
+    misses.lean(benchmark, scores)        # right by length, section by section
     misses.by_fault(benchmark, scores)    # of generated pairs
 
 scores: float64 [pairs, 2], chosen first. Paper: silent.
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,11 +19,9 @@ from hs2lib.evaluate import questions, rewardbench
 from hs2lib.evaluate.rewardbench import Result
 from hs2lib.group import Group
 from hs2lib.report.answers import Answer
-from hs2lib.stats.bootstrap import inside
+from hs2lib.stats.bootstrap import Interval, bootstrap, inside
 
 CUT = 90  # characters of each text in a table
-
-FIFTHS = ["smallest", "2nd", "3rd", "4th", "largest"]
 
 # What a grade counts, in the order in which a response's faults are looked for
 # (`hs2lib.corpus.grade.Grade`).
@@ -77,25 +76,83 @@ def as_groups(wrong: pd.DataFrame, benchmark: Benchmark, scores: np.ndarray) -> 
     return groups
 
 
-def lean(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
-    """Pairs in the right order, by which response is longer, and by fifths of the absolute margin.
+class Lean(NamedTuple):
+    """Whether pairs whose chosen response is longer are right more often, section by section.
 
-    Rows (by, group, pairs, right (%)). A model that follows length is right where the chosen
-    response is longer.
+    table: rows (section, chosen longer, right (%), chosen shorter, right (%)), the numbers of pairs
+        before their shares. The shares have the names of `LEAN`.
+    difference: right where the chosen response is longer less right where it is shorter, within
+        sections, in points, with its 95 % interval by prompt. Nan where no section shows it.
+    right: sections in which every pair is right. They cannot show a lean.
     """
-    margins = scores[:, 0] - scores[:, 1]  # [pairs]
-    right = pd.Series(100.0 * (margins > 0))
+
+    table: pd.DataFrame
+    difference: Interval
+    right: tuple[str, ...]
+
+
+# The columns of `Lean.table`.
+LEAN = ["section", "chosen longer", "of these right (%)", "chosen shorter", "of those right (%)"]
+
+
+def lean(benchmark: Benchmark, scores: np.ndarray, *, n_boot: int = 1000, seed: int = 0) -> Lean:
+    """Pairs in the right order by which response is longer, compared within each section.
+
+    A model that follows length is right where the chosen response is longer. Sections differ in how
+    often that is so, and in how hard they are: so pairs of one section are compared. The mean over
+    sections weighs each by what it can tell (Mantel and Haenszel).
+
+    n_boot, seed: of the interval.
+    """
+    sections = np.array([rewardbench.subset_of(pair) for pair in benchmark.pairs])
+    is_right = scores[:, 0] > scores[:, 1]  # [pairs]
     characters = rewardbench.lengths(benchmark)  # [pairs, 2]
-    conditions = [characters[:, 0] > characters[:, 1], characters[:, 0] < characters[:, 1]]
-    length = np.select(conditions, ["chosen longer", "chosen shorter"], "equal length")
-    rank = pd.Series(np.abs(margins)).rank(method="first").to_numpy().astype(int) - 1
-    fifth = pd.Categorical.from_codes(5 * rank // len(rank), FIFTHS)
-    tables = {
-        "length": right.groupby(length).agg(["size", "mean"]),
-        "margin, by fifth": right.groupby(fifth, observed=True).agg(["size", "mean"]),
-    }
-    table = pd.concat(tables).rename(columns={"size": "pairs", "mean": "right (%)"})
-    return table.rename_axis(["by", "group"]).reset_index()
+    is_longer = characters[:, 0] > characters[:, 1]
+    is_shorter = characters[:, 0] < characters[:, 1]
+    rows = []
+    contributions = []  # of each section with a miss [pairs, 4]
+    all_right = []
+    for section in dict.fromkeys(sections.tolist()):
+        here = sections == section
+        longer = here & is_longer
+        shorter = here & is_shorter
+        of_longer = (int(longer.sum()), _percent(is_right[longer]))
+        of_shorter = (int(shorter.sum()), _percent(is_right[shorter]))
+        rows.append((section, *of_longer, *of_shorter))
+        if is_right[here].all():
+            all_right.append(section)
+        else:
+            contributions += [longer & is_right, longer, shorter & is_right, shorter]
+    table = pd.DataFrame(rows, columns=LEAN)
+    difference = Interval(np.nan, np.nan, np.nan)
+    if len(contributions):
+        sums = np.column_stack(contributions).astype(np.float64)
+        prompts = rewardbench.prompt_numbers(benchmark)
+        if np.isfinite(_within(sums.sum(axis=0)[None])).all():
+            difference = bootstrap(sums, prompts, _within, n_boot=n_boot, seed=seed).at(0)
+    return Lean(table, difference, tuple(all_right))
+
+
+def _percent(is_right: np.ndarray) -> float:
+    """Percent of pairs that are right; nan of none."""
+    return 100.0 * is_right.mean() if len(is_right) else np.nan
+
+
+def _within(sums: np.ndarray) -> np.ndarray:
+    """Right where longer less right where shorter, in points, [B, 1] from sums [B, 4 sections].
+
+    By hand: a section has 3 of 4 right where longer and 1 of 2 where shorter. The difference is 25
+    points, and its weight 4 * 2 / (4 + 2).
+    """
+    right_longer = sums[:, 0::4]
+    longer = sums[:, 1::4]
+    right_shorter = sums[:, 2::4]
+    shorter = sums[:, 3::4]
+    pairs = np.maximum(longer + shorter, 1)
+    gained = (right_longer * shorter - right_shorter * longer) / pairs  # [B, sections]
+    weight = longer * shorter / pairs
+    with np.errstate(invalid="ignore"):
+        return 100 * gained.sum(axis=1, keepdims=True) / weight.sum(axis=1, keepdims=True)
 
 
 def fault(pair: Group) -> str:
@@ -161,13 +218,33 @@ def by_fault(
     return pd.DataFrame(rows, columns=columns)
 
 
-def lean_in_words(lean: pd.DataFrame) -> str:
-    """The table of `lean` as a sentence for each question."""
-    right = {}
-    for by, rows in lean.groupby("by"):
-        shares = zip(rows["right (%)"], rows.group, strict=True)
-        right[by] = ", ".join(f"{share:.0f} % ({name})" for share, name in shares)
-    return f"Right by length: {right['length']}. By margin: {right['margin, by fifth']}."
+def lean_in_words(lean: Lean) -> str:
+    """Whether the model leans towards length, in words."""
+    outside = ""
+    if lean.right:
+        outside = f"Outside {', '.join(lean.right)}, where every pair is right: "
+    value, low, high = lean.difference
+    if np.isnan(value):
+        text = f"{outside}no section has pairs of both kinds, so no lean towards length can show."
+        return text[0].upper() + text[1:]
+    verdict = questions.beside_0(
+        low,
+        high,
+        above="it leans towards the longer answer",
+        below="it leans towards the shorter answer",
+        neither="no lean towards length is shown",
+    )
+    rows = lean.table[~lean.table.section.isin(lean.right)]
+    parts = []
+    for pairs, share, which in ((*LEAN[1:3], "longer"), (*LEAN[3:5], "shorter")):
+        right = (rows[pairs] * rows[share].fillna(0)).sum() / rows[pairs].sum()
+        parts.append(f"{right:.0f} % of {rows[pairs].sum():,} pairs where it is {which}")
+    text = f"{outside}the chosen answer scores higher in {parts[0]}, and in {parts[1]}. "
+    return (
+        f"{text[0].upper()}{text[1:]}"
+        f"Within sections the difference is {value:+.1f} points ({low:+.1f} to {high:+.1f}): "
+        f"{verdict}."
+    )
 
 
 def faults_in_words(faults: pd.DataFrame, result: Result) -> str:

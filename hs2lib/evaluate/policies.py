@@ -168,16 +168,18 @@ def surer(frames: Sequence[pd.DataFrame], policy: str, against: str, **resampled
         words[name] = f"{value:+.2f} ({low:+.2f} to {high:+.2f})"
         gains[name] = low > 0
     if gains["greedy"]:
-        reading = f"So {policy} changed which answer is the likeliest. It is not only surer."
+        reading = (
+            f"On this seed {policy} gains at T = 0 too, so here it is not only surer. "
+            "Another seed may show otherwise."
+        )
     elif gains["sampled"]:
         reading = f"Greedy, {policy} is not shown to gain: it may only be surer of its answers."
     else:
         reading = f"{policy} is not shown to gain in either way."
     return [
         f"The truth of {policy} less {against}: {words['sampled']} where both sample, "
-        f"{words['greedy']} where both take the likeliest token (T = 0).",
-        f"A lower temperature alone, {against} at T = 0 less {against} sampled: "
-        f"{words['colder']}. {reading}",
+        f"{words['greedy']} where both take the likeliest token (T = 0). {reading}",
+        f"A lower temperature alone, {against} at T = 0 less {against} sampled: {words['colder']}.",
     ]
 
 

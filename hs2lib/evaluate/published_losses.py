@@ -175,9 +175,9 @@ def _points(difference: float, low: float, high: float) -> str:
         return f"{text}, without an interval"
     word = "not shown to differ"
     if low > 0:
-        word = "more"
+        word = "more pairs in order"
     elif high < 0:
-        word = "fewer"
+        word = "fewer pairs in order"
     return f"{text} ({low:+.1f} to {high:+.1f}), {word}"
 
 

@@ -23,13 +23,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from hs2lib import paths
 from hs2lib.data import held_out
 from hs2lib.data.load import Loaded
 from hs2lib.data.pairs import Benchmark, load_pairs
 from hs2lib.engine.chat import control_strings, written
-from hs2lib.evaluate.questions import mean
+from hs2lib.evaluate.questions import beside_0, mean
 from hs2lib.group import ATTRIBUTES, Group, Turn
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.saved import REWARD_MODEL, device
@@ -43,7 +44,7 @@ from hs2lib.paper import (
 )
 from hs2lib.report import report
 from hs2lib.run.setup import Setup
-from hs2lib.stats.bootstrap import bootstrap, difference, inside
+from hs2lib.stats.bootstrap import LEVEL, bootstrap, difference, inside
 
 # How many rows each subset counts as in the mean of its section.
 WEIGHTS = {**REWARDBENCH_COUNTS, "math-prm": 984}
@@ -392,9 +393,15 @@ def score_pairs(
 
 # Accuracy
 
-# Of a rule's name: the ends of the interval of a model's accuracy less the rule's.
+# After a rule's name: the ends of the interval of a model's accuracy less the rule's, and of how
+# many prompts the rule has fewer pairs right than the model, and more.
 GAIN_LOW = ", gain low"
 GAIN_HIGH = ", gain high"
+N_ABOVE = " fewer right, prompts"
+N_BELOW = " more right, prompts"
+OF_RULE = (GAIN_LOW, GAIN_HIGH, N_ABOVE, N_BELOW)
+
+FEW_APART = 30  # prompts that differ, below which a bootstrap alone does not show a difference
 
 
 class Result(NamedTuple):
@@ -404,7 +411,8 @@ class Result(NamedTuple):
     generated: whether the pairs are of the small world.
     table: a row for each subset, section and overall. Columns: part ("subset", "section",
         "overall"), name, pairs, ties, accuracy, low, high (95 % interval). For each rule that the
-        scores were compared with the ends of the interval of their difference, paired by prompt.
+        scores were compared with the ends of the interval of their difference, paired by prompt,
+        and the number of prompts of which the scores have more pairs right, and fewer.
     """
 
     title: str
@@ -509,8 +517,10 @@ def evaluate(
         parts.append((part, name, _subsets_in(name, names)))
     rows = []
     n_prompts = []
+    members = []  # of each part its pairs, [pairs]
     for part, name, included in parts:
         in_part = np.isin(subsets, list(included))  # [pairs]
+        members.append(in_part)
         rows.append((part, name, int(in_part.sum()), int(is_tie[in_part].sum())))
         n_prompts.append(len(set(prompts[in_part])))
     table = pd.DataFrame(rows, columns=["part", "name", "pairs", "ties"])
@@ -520,9 +530,21 @@ def evaluate(
         gain = difference(sums, of_rule, prompts, accuracies, n_boot=n_boot, seed=seed)
         table[f"{rule}{GAIN_LOW}"] = gain.low
         table[f"{rule}{GAIN_HIGH}"] = gain.high
+        more = is_right.astype(int) - (by_rule[:, 0] > by_rule[:, 1])  # [pairs]
+        by_part = [_prompts_apart(more[in_part], prompts[in_part]) for in_part in members]
+        table[[f"{rule}{N_ABOVE}", f"{rule}{N_BELOW}"]] = by_part
     if benchmark.generated:  # there a subset is its section: one row is enough
         table = table[table.part != "subset"].reset_index(drop=True)
     return Result(title(benchmark), benchmark.generated, table)
+
+
+def _prompts_apart(more: np.ndarray, prompts: np.ndarray) -> tuple[int, int]:
+    """Of how many prompts one way has more pairs right, and of how many the other.
+
+    more: [pairs], 1 where only the first way is right, -1 where only the second is.
+    """
+    of_prompt = np.bincount(prompts, weights=more)
+    return int((of_prompt > 0).sum()), int((of_prompt < 0).sum())
 
 
 def _subset_names(benchmark: Benchmark, subsets: Sequence[str]) -> list[str]:
@@ -572,7 +594,7 @@ def accuracy_table(results: Mapping[str, Result]) -> pd.DataFrame:
         columns={"accuracy": "accuracy (%)", "low": "95 % low", "high": "95 % high"}
     )
     for rule in rules:
-        table = table.drop(columns=[f"{rule}{GAIN_LOW}", f"{rule}{GAIN_HIGH}"])
+        table = table.drop(columns=[f"{rule}{name}" for name in OF_RULE])
         table[f"{rule} (%)"] = results[rule].table.accuracy
     table["length"] = length_notes(results)
     for rule in rules:
@@ -596,17 +618,27 @@ def length_notes(results: Mapping[str, Result]) -> pd.Series:
     """Of each row of `Result.table`: where a rule of length matches the model or beats it.
 
     "" where the model is above the better rule, paired by prompt. That rule beats the model where
-    it is above it so, and matches it in all other cases.
+    it is above it so, and matches it in all other cases. Where fewer than `FEW_APART` prompts tell
+    the two apart, a bootstrap of so few may not hold 0: an exact sign test has to show it, too.
     """
     model, *rules = results
     notes = []
     for number, row in results[model].table.iterrows():
         by_rule = {rule: results[rule].table.accuracy[number] for rule in rules}
         rule = max(by_rule, key=by_rule.get)
-        if row[f"{rule}{GAIN_LOW}"] > 0:  # False too where there is no interval
+        n_above = int(row[f"{rule}{N_ABOVE}"])
+        n_apart = n_above + int(row[f"{rule}{N_BELOW}"])
+        is_above = row[f"{rule}{GAIN_LOW}"] > 0  # False too where there is no interval
+        is_below = row[f"{rule}{GAIN_HIGH}"] < 0
+        is_shown = n_apart >= FEW_APART
+        if 0 < n_apart < FEW_APART:
+            is_shown = stats.binomtest(n_above, n_apart).pvalue < 1 - LEVEL
+        if is_above and is_shown:
             notes.append("")
-        elif row[f"{rule}{GAIN_HIGH}"] < 0:
+        elif is_below and is_shown:
             notes.append(f"{rule} beats it")
+        elif is_above or is_below:
+            notes.append(f"{rule} matches it: {n_apart} prompts differ")
         else:
             notes.append(f"{rule} matches it")
     return pd.Series(notes, index=results[model].table.index)
@@ -726,14 +758,21 @@ def change_table(
     table = score_gains(
         benchmark, model, scores, weights, n_boot=setup.recipe.n_boot, seed=setup.recipe.seed
     )
-    return table.rename(columns={"gained": "score gained", "low": "95 % low", "high": "95 % high"})
+    names = {"gained": "score gained", "low": "95 % low", "high": "95 % high"}
+    return table.rename(columns=names | {"refused": "not scored"})
 
 
 def changes_in_words(changed: pd.DataFrame) -> str:
-    """What each change added to the score, from the table of `changed`."""
-    rows = changed[["change", "score gained", "in SDs"]].itertuples(index=False)
-    moved = ", ".join(f"{name} {gain:.2f} ({in_sds:.2f} SDs)" for name, gain, in_sds in rows)
-    return f"Changes that make no response better moved its score by: {moved}."
+    """Which changes raise the score, which lower it, and which do neither, from `change_table`."""
+    listed: dict[str, list[str]] = {"Raise": [], "Lower": [], "Not shown to move": []}
+    rows = changed[["change", "score gained", "95 % low", "95 % high"]]
+    for name, gain, low, high in rows.itertuples(index=False):
+        if np.isnan(gain):
+            continue
+        words = beside_0(low, high, above="Raise", below="Lower", neither="Not shown to move")
+        listed[words].append(f"{name} {gain:+.2f} ({low:+.2f} to {high:+.2f})")
+    parts = [f"{words} the score: {', '.join(names)}." for words, names in listed.items() if names]
+    return f"Changes that make no response better. {' '.join(parts)}"
 
 
 def score_gains(

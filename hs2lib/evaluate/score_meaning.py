@@ -384,11 +384,11 @@ def shown(meaning: Meaning) -> pd.DataFrame:
             difference = interval(*row.iloc[1:4], _digits(meaning))
         rows.append(
             {
-                "right at least (%)": f"{row['level (%)']:.0f}",
+                "curve at this difference (%)": f"{row['level (%)']:.0f}",
                 "from a difference of": difference,
-                "pairs there": f"{row.pairs:,.0f}",
+                "pairs from there on": f"{row.pairs:,.0f}",
                 "share of all pairs (%)": f"{row['share (%)']:.0f}",
-                "right there (%)": interval(*row.iloc[6:9], digits=0),
+                "right from there on (%)": interval(*row.iloc[6:9], digits=0),
             }
         )
     return pd.DataFrame(rows)
@@ -407,7 +407,7 @@ def in_words(meaning: Meaning) -> list[str]:
         f"one of two scales in {twice:.0f} %.",
         thresholds_in_words(meaning),
         _fit_in_words(meaning.bins, digits),
-        _errors_in_words(meaning.errors),
+        _errors_in_words(meaning),
     ]
 
 
@@ -442,7 +442,12 @@ def thresholds_in_words(meaning: Meaning) -> str:
         share = f"{row['share (%)']:.0f} % of pairs"
         difference = interval(*row.iloc[1:4], _digits(meaning))
         parts.append(f"{level} from {difference} on ({share})")
-    return f"Right by the fitted curve, {meaning.pairs:,} pairs: {', '.join(parts)}."
+    words = f"Right by the fitted curve, {meaning.pairs:,} pairs: {', '.join(parts)}."
+    reached = meaning.thresholds[meaning.thresholds.pairs > 0]
+    if len(reached) > 1:
+        between = int(reached.pairs.max() - reached.pairs.min())
+        words += f" Between the first and the last lie {_counted(between, 'pair')}."
+    return words
 
 
 def _counted(number: int, unit: str) -> str:
@@ -463,15 +468,32 @@ def _fit_in_words(bins: pd.DataFrame, digits: int) -> str:
     return f"{words}. It does not at differences of {', '.join(places)}."
 
 
-def _errors_in_words(errors: pd.DataFrame) -> str:
-    """How far each curve's probabilities lie from the shares, beside what chance alone gives."""
+def _errors_in_words(meaning: Meaning) -> str:
+    """How far each curve's probabilities lie from the shares, beside what chance alone gives.
+
+    Whether sigmoid(d) fits is said by the scale's interval, too, which is the sharper test.
+    """
+    errors = meaning.errors
     parts = []
     for _, row in errors.iterrows():
         error = interval(*row.iloc[2:5], digits=1)
         is_above = row.iloc[3] > row.iloc[5]
         word = "more than" if is_above else "not told apart from"
         parts.append(f"{row.curve}: {error}, {word} the {row.iloc[5]:.1f} of chance alone")
-    return f"Calibration error in points, {errors.pairs.iloc[0]:,} pairs. {'; '.join(parts)}."
+    words = f"Calibration error in points, {errors.pairs.iloc[0]:,} pairs. {'; '.join(parts)}."
+    too = questions.beside_0(
+        meaning.scale.low - 1,
+        meaning.scale.high - 1,
+        above="steep",
+        below="flat",
+        neither="",
+    )
+    if too:
+        words += (
+            f" The scale's interval excludes 1, so {PLAIN} is too {too} for this score. "
+            f"The calibration error is the weaker test, with {len(meaning.bins)} bins."
+        )
+    return words
 
 
 def for_card(meaning: Meaning, title: str) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Try head weights: pairs in the right order by section and by fault, under any weighting.
 
     try_weights.preset_table(scored, judged, weightings)   # for copies that do not run
+    try_weights.preset_verdicts(judged, weightings)        # which fault is read under which
     try_weights.sliders(scored, judged, outputs, values)   # live: a slider an output
 
 Paper: appendix H (its weights); silent on the rest.
@@ -12,15 +13,17 @@ import ipywidgets
 import numpy as np
 import pandas as pd
 
+from hs2lib import paper
 from hs2lib.corpus.one_fault import HARMLESS, change_of
-from hs2lib.evaluate import rewardbench
+from hs2lib.evaluate import by_fault, rewardbench
 from hs2lib.evaluate.by_fault import Judged
 from hs2lib.evaluate.rewardbench import Scored
-from hs2lib.evaluate.weights import HeadSearch, Weighting
+from hs2lib.evaluate.weights import ON_BENCHMARK, ON_HELD_OUT, HeadSearch, Weighting
 
 STEP = 0.05  # of a slider
-UNREAD = 60.0  # percent of pairs
 FAULT = "fault: "  # before the name of a fault, beside sections
+NO_FILLER = "filler preferred away (harmless; 50 is ideal)"
+GOODNESS = "goodness"  # the weighting that policies are trained on
 
 
 def shares_right(scored: Scored, judged: Judged | None, weights: np.ndarray) -> pd.Series:
@@ -46,20 +49,25 @@ def shares_right(scored: Scored, judged: Judged | None, weights: np.ndarray) -> 
         of_faults = judged.values @ weights  # [pairs, 2]
         higher = pd.Series(50.0 * (1 + np.sign(of_faults[:, 0] - of_faults[:, 1])))
         faults = [change_of(pair) for pair in judged.pairs]
-        by_fault = higher.groupby(faults, sort=False).mean()
+        of_fault = higher.groupby(faults, sort=False).mean()
         for fault in judged.table.fault:
-            shares[FAULT + fault] = by_fault[fault]
+            if fault != HARMLESS:
+                shares[FAULT + fault] = of_fault[fault]
+        shares[NO_FILLER] = of_fault[HARMLESS]
     return pd.Series(shares)
 
 
 def preset_weights(search: HeadSearch | None, weighting: Weighting) -> dict[str, Sequence[float]]:
-    """Weightings worth a look: the run's, each output alone, and the one searched elsewhere."""
+    """Weightings worth a look: the run's, goodness, each output alone, and the searched ones."""
     weights: dict[str, Sequence[float]] = {weighting.title: weighting.values}
     if search is None:
         return weights
+    if set(paper.GOODNESS) <= set(search.outputs):
+        weights[GOODNESS] = paper.head_weights("goodness", search.outputs)
     for name, alone in zip(search.outputs, np.eye(len(search.outputs)), strict=True):
         weights[f"{name} alone"] = alone
-    weights["searched on held-out pairs"] = search.best_held_out.weights
+    weights[ON_HELD_OUT] = search.best_held_out.weights
+    weights[ON_BENCHMARK] = search.fit.best.weights
     return weights
 
 
@@ -73,21 +81,104 @@ def preset_table(
     return pd.DataFrame(columns).rename_axis("pairs right (%)")
 
 
-def in_words(shares: pd.DataFrame) -> str:
-    """Which faults the first weighting does not read, and which weighting reads them best."""
+def preset_verdicts(
+    judged: Judged, weightings: Mapping[str, Sequence[float]], **resampled: int
+) -> pd.DataFrame:
+    """Whether each fault is "read", "not read" or "liked" under each weighting, by its interval.
+
+    Faults are down, named as in `preset_table`. The words are those of `by_fault.verdict_of`.
+
+    resampled: n_boot and seed.
+    """
+    pair_faults = np.array([change_of(pair) for pair in judged.pairs])
+    prompts = np.array(by_fault.prompts_of(judged.pairs))
+    columns = {}
+    for name, weights in weightings.items():
+        scores = judged.values @ np.asarray(weights, dtype=np.float64)  # [pairs, 2]
+        higher = 50 * (1 + np.sign(scores[:, 0] - scores[:, 1]))  # [pairs]
+        words = {}
+        for fault in judged.table.fault[judged.table.fault != HARMLESS]:
+            here = pair_faults == fault
+            share = by_fault.share_higher(higher[here], prompts[here], **resampled)
+            bounds = {"95 % low": share.low, "95 % high": share.high}
+            words[FAULT + fault] = by_fault.verdict_of(bounds)
+        columns[name] = words
+    return pd.DataFrame(columns)
+
+
+def in_words(shares: pd.DataFrame, verdicts: pd.DataFrame) -> str:
+    """Which faults the first weighting is not shown to read, and which weighting reads them best.
+
+    shares: of `preset_table`. verdicts: of `preset_verdicts`, for the same weightings.
+    """
     first = shares.columns[0]
-    faults = shares[shares.index.str.startswith(FAULT)]
-    faults = faults.drop(index=f"{FAULT}{HARMLESS}", errors="ignore")
     texts = []
-    for name, row in faults[faults[first] < UNREAD].iterrows():
+    for name in verdicts.index[verdicts[first] != "read"]:
         fault = name.removeprefix(FAULT)
-        texts.append(f"{fault}: {row[first]:.0f} %, at best {row.max():.0f} % ({row.idxmax()})")
+        readers = shares.loc[name][verdicts.loc[name] == "read"]
+        reads = "no weighting tried reads it"
+        if len(readers):
+            reads = f"read best with {readers.max():.0f} % ({readers.idxmax()})"
+        texts.append(f"{fault}: {shares.loc[name, first]:.0f} %, {reads}")
     if not texts:
-        return f"Under {first} every fault is read in at least {UNREAD:.0f} % of its pairs."
+        return f"Under {first} every fault is read."
     return (
-        f"Faults of which {first} order fewer than {UNREAD:.0f} % of the pairs rightly: "
-        f"{'; '.join(texts)}."
+        f"Faults that {first} are not shown to read: {'; '.join(texts)}. "
+        f"Weightings tried: {shares.shape[1]}. No interval is corrected for their number."
     )
+
+
+def limits_in_words(shares: pd.DataFrame, verdicts: pd.DataFrame) -> str:
+    """What no weighting tried changes, and what the weights decide.
+
+    shares: of `preset_table`. verdicts: of `preset_verdicts`, for the same weightings.
+    """
+    first = shares.columns[0]
+    is_read = verdicts == "read"
+    unread = is_read.index[~is_read.any(axis=1)]
+    decided = is_read.index[is_read.any(axis=1) & ~is_read.all(axis=1)]
+    sections = shares[~shares.index.str.startswith((FAULT, NO_FILLER, "overall"))]
+    texts = []
+    if len(sections):
+        hardest = sections[first].idxmin()
+        texts.append(
+            f"Under the weightings tried the hardest section has {_range(sections.loc[hardest])} "
+            f"({hardest})."
+        )
+    if len(unread):
+        texts.append(
+            f"No weighting tried is shown to read: {_ranges(shares, unread)}. "
+            "What no output holds, no weights can bring out: that needs another model."
+        )
+    texts.append(f"The weights decide: {_ranges(shares, decided) or 'no fault'}.")
+    return " ".join(texts)
+
+
+def goodness_in_words(shares: pd.DataFrame, verdicts: pd.DataFrame) -> str:
+    """Which faults are not shown to be read by goodness; "" where that is not among the weightings.
+
+    shares: of `preset_table`. verdicts: of `preset_verdicts`, for the same weightings.
+    """
+    if GOODNESS not in shares:
+        return ""
+    parts = []
+    for name in verdicts.index[verdicts[GOODNESS] != "read"]:
+        liked = ", liked" if verdicts.loc[name, GOODNESS] == "liked" else ""
+        parts.append(f"{name.removeprefix(FAULT)} {shares.loc[name, GOODNESS]:.0f} %{liked}")
+    if not parts:
+        return "By goodness every fault is read."
+    return f"By goodness these faults are not shown to be read: {'; '.join(parts)}."
+
+
+def _range(shares: pd.Series) -> str:
+    """The least and the most of shares, in percent."""
+    return f"{shares.min():.0f} to {shares.max():.0f} %"
+
+
+def _ranges(shares: pd.DataFrame, names: Sequence[str]) -> str:
+    """`_range` of each of these faults over all weightings, the fault before it."""
+    listed = [f"{name.removeprefix(FAULT)} ({_range(shares.loc[name])})" for name in names]
+    return ", ".join(listed)
 
 
 def sliders(

@@ -26,12 +26,13 @@ import pandas as pd
 from hs2lib import paper
 from hs2lib.data.load import Loaded, load
 from hs2lib.data.pairs import Benchmark, preferred_pairs
-from hs2lib.evaluate import rewardbench
+from hs2lib.evaluate import questions, rewardbench
 from hs2lib.evaluate.rewardbench import Scored, Weighting, weighting_of
 from hs2lib.group import ATTRIBUTES
 from hs2lib.models import baselines
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.run.setup import Setup
+from hs2lib.stats.bootstrap import Interval
 
 # From the number of right pairs [parts, n] and of all pairs [parts] to a value [n] of each of n
 # weightings.
@@ -152,9 +153,9 @@ def search(
         sums = fixed[:, :-1] @ other_weights[start : start + chunk].T  # [pairs, n]
         right = np.empty((len(part_sizes), sums.shape[1], len(last_levels)), dtype=np.int64)
         for j, level in enumerate(last_levels):
-            is_right = (sums + level * fixed[:, -1:] > 0).view(np.uint8)  # all of it whole numbers
+            level_right = (sums + level * fixed[:, -1:] > 0).view(np.uint8)  # all whole numbers
             for p in range(len(part_sizes)):
-                in_part = is_right[bounds[p] : bounds[p + 1]]
+                in_part = level_right[bounds[p] : bounds[p + 1]]
                 right[p, :, j] = in_part.sum(axis=0, dtype=np.uint32)
         values.append(objective(right.reshape(len(part_sizes), -1), part_sizes))
     values = np.concatenate(values)  # [weightings]
@@ -174,11 +175,25 @@ def value_of(weights: Sequence[float], margins: np.ndarray, **options: object) -
 
     Raises ValueError where a weight is no such multiple.
     """
+    return search(margins, over=_alone(weights), **options).value
+
+
+def _alone(weights: Sequence[float]) -> Grid:
+    """A grid of one weighting, which `value_of` takes."""
     steps = np.round(np.asarray(weights, dtype=np.float64) * 10_000)
     if np.abs(steps / 10_000 - weights).max() > 1e-12:
         raise ValueError(f"expected weights with up to four decimals, got {list(weights)}")
-    one_weighting = Grid(0.0001, tuple((int(step),) for step in steps))
-    return search(margins, over=one_weighting, **options).value
+    return Grid(0.0001, tuple((int(step),) for step in steps))
+
+
+def is_right(weights: Sequence[float], margins: np.ndarray) -> np.ndarray:
+    """Whether each pair is right under one weighting, bool [pairs], counted as `search` counts.
+
+    Arguments and errors are those of `value_of`.
+    """
+    one_weighting = _alone(weights)
+    steps = np.array([levels[0] for levels in one_weighting.levels])  # [A]
+    return fixed_point(margins, one_weighting) @ steps > 0
 
 
 class CrossFit(NamedTuple):
@@ -242,8 +257,8 @@ def cross_fit(
         best = search(margins[others], over=over, parts=parts[others], objective=objective)
         weights_by_fold.append(best.weights)
         steps = np.round(np.array(best.weights) * round(1 / over.unit))  # [A]
-        is_right = fixed @ steps > 0  # [pairs]
-        right[:, 0] += np.bincount(parts[~others & is_right], minlength=len(part_sizes))
+        fold_right = fixed @ steps > 0  # [pairs]
+        right[:, 0] += np.bincount(parts[~others & fold_right], minlength=len(part_sizes))
     best = search(margins, over=over, parts=parts, objective=objective)
     fitted = float(objective(right, part_sizes)[0])
     return CrossFit(best, fitted, best.value - fitted, np.array(weights_by_fold))
@@ -432,31 +447,70 @@ def compare(search: HeadSearch, weighting: Weighting) -> pd.DataFrame:
     return table
 
 
-def held_out_in_words(compared: pd.DataFrame) -> str:
+class HeldOut(NamedTuple):
+    """What the weights searched on the benchmark gain on held-out pairs over the run's own.
+
+    pairs: their number.
+    more: how many more of them are right.
+    points: the same in percent, with its 95 % interval, paired by prompt.
+    """
+
+    pairs: int
+    more: int
+    points: Interval
+
+    @property
+    def verdict(self) -> str:
+        """Whether a difference is shown."""
+        return questions.beside_0(
+            self.points.low,
+            self.points.high,
+            above="a gain",
+            below="a loss",
+            neither="not told apart",
+        )
+
+
+def on_held_out(search: HeadSearch, weighting: Weighting, **resampled: int) -> HeldOut:
+    """Compare the weights searched on the benchmark with the run's own, on the held-out pairs.
+
+    resampled: n_boot and seed.
+    """
+    margins = search.held_out_margins
+    searched = is_right(search.fit.best.weights, margins).astype(int)  # [pairs]
+    gained = searched - is_right(weighting.values, margins)
+    prompts = pd.factorize(pd.Series([pair.prompt for pair in search.source.groups]))[0]
+    points = questions.mean(100.0 * gained, prompts, **resampled)
+    return HeldOut(len(gained), int(gained.sum()), points)
+
+
+def held_out_in_words(compared: pd.DataFrame, held_out: HeldOut) -> str:
     """What the weights searched on the benchmark have on held-out pairs, beside the run's own.
 
-    compared: of `compare`.
+    compared: of `compare`. held_out: of `on_held_out`.
     """
-    held_out = compared.set_index("weighting").iloc[:, -1]
+    reached = compared.set_index("weighting").iloc[:, -1]
     own = compared.weighting.iloc[0]
-    gain = held_out[ON_BENCHMARK] - held_out.iloc[0]
+    value, low, high = held_out.points
     return (
-        f"On held-out pairs the searched weights have {held_out[ON_BENCHMARK]:.1f} % and {own} "
-        f"{held_out.iloc[0]:.1f} %, {gain:+.1f} points. What was searched on the held-out pairs "
-        "is as optimistic on those."
+        f"Of {held_out.pairs:,} held-out pairs the searched weights have "
+        f"{reached[ON_BENCHMARK]:.1f} % right and {own} {reached.iloc[0]:.1f} %. The difference is "
+        f"{value:+.1f} points ({low:+.1f} to {high:+.1f}), {held_out.verdict}. "
+        "What was searched on the held-out pairs is as optimistic on those."
     )
 
 
-def message(compared: pd.DataFrame) -> str:
+def message(compared: pd.DataFrame, held_out: HeldOut) -> str:
     """What the weights searched on the benchmark gain there and on held-out pairs, for a title.
 
-    compared: of `compare`; its first row is the run's own weighting.
+    compared: of `compare`; its first row is the run's own weighting. held_out: of `on_held_out`.
     """
-    reached = compared.set_index("weighting").iloc[:, -2:]
-    there, held_out = reached.loc[ON_BENCHMARK] - reached.iloc[0]
+    on_benchmark = compared.set_index("weighting").iloc[:, -2]
+    there = on_benchmark[ON_BENCHMARK] - on_benchmark.iloc[0]
     return (
         f"Weights searched on the benchmark: {there:+.1f} points there,\n"
-        f"{held_out:+.1f} on held-out pairs, against {compared.weighting.iloc[0]}"
+        f"{held_out.more:+d} of {held_out.pairs:,} held-out pairs ({held_out.verdict}), "
+        f"against {compared.weighting.iloc[0]}"
     )
 
 
@@ -468,11 +522,14 @@ def plateau(search: HeadSearch) -> str:
     on_benchmark = 100 * search.fit.best.values.ravel()
     is_near = on_benchmark >= on_benchmark.max() - NEAR
     held_out = 100 * search.best_held_out.values.ravel()[is_near]
-    return (
+    words = (
         f"{is_near.sum():,} of {len(is_near):,} weightings lie within {NEAR:.0f} point of the best "
         f"on the benchmark; on held-out pairs these reach {held_out.min():.0f} to "
-        f"{held_out.max():.0f} %."
+        f"{held_out.max():.0f} %"
     )
+    if held_out.max() - held_out.min() > NEAR:
+        words += ", so the benchmark hardly decides between them"
+    return f"{words}."
 
 
 def promise(search: HeadSearch | None) -> str:

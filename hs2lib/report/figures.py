@@ -1094,8 +1094,11 @@ def differences_right(
         height = 8 if near and height == 3 else 3
         ax.text(x, height, f"{pairs:,}", ha="center", fontsize=7)
         before = x
+    label = "thresholds"  # of the first line alone
     for row in thresholds.dropna(subset=["difference"]).to_dict("records"):
-        ax.plot(2 * [row["difference"]], [50, row["level (%)"]], ":", color="black", lw=0.8)
+        ends = [50, row["level (%)"]]
+        ax.plot(2 * [row["difference"]], ends, ":", color="black", lw=0.8, label=label)
+        label = None
     ax.axhline(50, color="black", lw=0.8)
     ax.set(xlabel="difference of the two scores (below: pairs in the bin)", ylim=(0, 102))
     ax.set(ylabel="higher score is right, %", xlim=(0, 1.03 * farthest))
@@ -1149,18 +1152,24 @@ def learners(table: pd.DataFrame, measures: Sequence[str], title: str, label: st
     return fig
 
 
-def faults(table: pd.DataFrame, title: str) -> Figure:
+def faults(table: pd.DataFrame, title: str, harmless: str = "") -> Figure:
     """How often a faultless answer scores higher than one with a fault, one row a fault.
 
     Args:
         table: from top to bottom, as `hs2lib.evaluate.by_fault.Judged` has it. Its columns begin
             with fault, pairs, percent, 95 % low and high.
         title: above the panel.
+        harmless: the row that is no fault: it stands last, in grey, below a line.
     """
+    table = table.sort_values("fault", key=lambda names: names == harmless, kind="stable")
+    n_harmless = int((table.fault == harmless).sum())
     names = [f"{name} ({pairs:,})" for name, pairs in zip(table.fault, table.pairs, strict=True)]
     at = np.arange(len(table))[::-1]
     fig, ax = plt.subplots(figsize=(6.5, 1.3 + 0.26 * len(table)), layout="constrained")
-    dots(ax, at, *table.iloc[:, 2:5].to_numpy(float).T, SCORE)
+    for rows, look in ((table.fault != harmless, SCORE), (table.fault == harmless, Look("0.5"))):
+        dots(ax, at[rows], *table[rows].iloc[:, 2:5].to_numpy(float).T, look)
+    if n_harmless:
+        ax.axhline(n_harmless - 0.5, color="0.7", lw=0.8)
     ax.axvline(50, color="black", lw=0.8)
     ax.text(49, len(table) - 0.3, "← likes the fault", ha="right", fontsize=8)
     ax.text(51, len(table) - 0.3, "reads the fault →", ha="left", fontsize=8)

@@ -89,6 +89,43 @@ def of_seeds(
     return ""
 
 
+def surer_in_words(method: str, temperature: float) -> list[str]:
+    """Whether a method gains over its start, greedy and sampled, over seeds: a sentence each.
+
+    The last one holds its sampled answers against the greedy ones of the start, which a lower
+    temperature gives for nothing. [] where one of the three means is not published.
+
+    method: as in `of_seeds`, one of `METHODS`.
+    temperature: of the sampled answers.
+    """
+    table = means("start")
+    from_greedy = means("greedy start")
+    titles = {name: title for title, name in METHODS.items()}
+    policy = titles[method]
+    rows = []
+    for of_less, at in ((table, 0.0), (table, temperature), (from_greedy, temperature)):
+        wanted = of_less[(of_less.policy == policy) & (of_less.temperature == at)]
+        if wanted.empty:
+            return []
+        rows.append(wanted.iloc[0])
+    greedy, sampled, above = rows
+    seeds = _seeds(len(_works()["seeds"]))
+    shown = {1: "gains", 0: "is **not shown** to gain", -1: "**loses**"}
+    more = {1: "more than that", 0: "not shown to be more", -1: "less than that"}
+    return [
+        f"Over {seeds} {policy} {shown[_sign(greedy)]} greedy: {_change(greedy, 'mean')}.",
+        f"Over {seeds} it {shown[_sign(sampled)]} at T = {temperature:g}: "
+        f"{_change(sampled, 'mean')}.",
+        "A lower temperature alone gives its start the greedy answers: "
+        f"beside them the sampled ones have {_change(above, 'mean')}, {more[_sign(above)]}.",
+    ]
+
+
+def _sign(row: Mapping[str, float]) -> int:
+    """1 for an interval above 0, -1 for one below it, else 0."""
+    return int(row["low"] > 0) - int(row["high"] < 0)
+
+
 def reading(method: str) -> list[str]:
     """How to read the words of `of_seeds`: what the interval is of; [] without a verdict.
 
@@ -160,8 +197,7 @@ def sign(method: str) -> int | None:
     rows = rows[(rows.policy == title_of.get(method)) & (rows.temperature == 0)]
     if rows.empty:
         return None
-    row = rows.iloc[0]
-    return int(row.low > 0) - int(row.high < 0)
+    return _sign(rows.iloc[0])
 
 
 def kept_its_start(control: str) -> str:

@@ -117,7 +117,7 @@ def experts(pairs):
 def test_a_judge_that_knows_the_truth_reads_all_faults(pairs):
     judged = by_fault.measure(pairs, truth(pairs), n_boot=100)
     assert set(judged.among("read")) == set(one_fault.FAULTS)
-    assert judged.message == "The judge reads 10 of 10 faults"
+    assert judged.message == "The reward model reads 10 of 10 faults"
     rows = judged.table.set_index("fault")
     assert rows["faultless higher (%)"].drop(one_fault.HARMLESS).eq(100).all()
     assert rows.loc[one_fault.HARMLESS, ["faultless higher (%)", "truth drop"]].tolist() == [50, 0]
@@ -143,7 +143,7 @@ def test_a_judge_that_counts_experts_likes_jargon(pairs):
     last = judged.table.iloc[-1]
     assert last.fault == "jargon", "rows stand in the order of their shares"
     assert last["truth drop"] > 0 > last["score drop (SDs)"]
-    assert judged.message == "The judge reads 0 of 10 faults, and likes jargon"
+    assert judged.message == "The reward model reads 0 of 10 faults, and likes jargon"
 
 
 def test_shares_by_hand(pairs):
@@ -167,8 +167,8 @@ def test_the_table_in_words():
     rows += [("wrong value", 9, 55.0, 40.0, 70.0), (one_fault.HARMLESS, 9, 70.0, 60.0, 80.0)]
     judged = by_fault.Judged(pd.DataFrame(rows, columns=by_fault.COLUMNS[:5]))
     assert by_fault.in_words(judged) == (
-        "The judge reads (interval above 50 %): stops. It is not shown to read: wrong value. It "
-        "likes (interval below 50 %): jargon. A further filler sentence, which is harmless, lowers "
+        "The reward model reads (interval above 50 %): stops. It is not shown to read: wrong value. "
+        "It likes (interval below 50 %): jargon. A further filler sentence, which is harmless, lowers "
         "the score."
     )
 

@@ -30,12 +30,16 @@ def test_the_words_name_what_clearly_changed():
     rows.append(("wrong items", 1.0, 1.1, 0.1, -0.15, 0.35))
     columns = ["part", "SFT", "PPO", "difference", "95 % low", "95 % high"]
     less, more = content.parts_in_words(pd.DataFrame(rows, columns=columns))
-    assert less == "PPO's answers lose less than SFT's by: habits (-1.00)."
-    assert more == "PPO's answers lose **more** than SFT's by: jargon (+0.30)."
+    assert less == "PPO's answers lose less than SFT's by: habits (-1.00, -1.20 to -0.80)."
+    assert more == (
+        "PPO's answers lose **more** than SFT's by: jargon (+0.30, +0.10 to +0.50). "
+        "Parts looked at: 3. No interval is corrected for their number."
+    )
     rows[2] = ("wrong items", 1.0, 1.1, 0.1, -0.01, 0.21)
     _, more = content.parts_in_words(pd.DataFrame(rows, columns=columns))
-    assert more.endswith(
-        "jargon (+0.30). Unclear in this run: wrong items (+0.10, -0.01 to +0.21)."
+    assert (
+        "+0.50). Unclear in this run: wrong items (+0.10, -0.01 to +0.21). Parts looked at: 3."
+        in more
     )
     (same, _) = content.parts_in_words(pd.DataFrame(rows[2:], columns=columns))
     assert same.endswith("by: nothing clearly.")
@@ -47,10 +51,10 @@ def test_of_rises_that_are_nearly_shown_the_largest_is_named():
     rows.append(("wrong items", 1.0, 1.3, 0.3, -0.6, 1.2))
     columns = ["part", "SFT", "PPO", "difference", "95 % low", "95 % high"]
     _, more = content.parts_in_words(pd.DataFrame(rows, columns=columns))
-    assert more.endswith("nothing clearly. Unclear in this run: jargon (+0.20, -0.05 to +0.45).")
+    assert "nothing clearly. Unclear in this run: jargon (+0.20, -0.05 to +0.45). Parts" in more
     rows = [("jargon", 0.01, 0.02, 0.01, -0.001, 0.021)]  # nearly shown, and nothing to speak of
     _, more = content.parts_in_words(pd.DataFrame(rows, columns=columns))
-    assert more.endswith("by: nothing clearly.")
+    assert "by: nothing clearly. Parts looked at: 1." in more
 
 
 def test_what_attributes_that_end_at_0_return_is_neither_a_loss_nor_a_gain():
@@ -58,10 +62,10 @@ def test_what_attributes_that_end_at_0_return_is_neither_a_loss_nor_a_gain():
     rows = [("ends at 0", -0.2, -0.4, -0.2, -0.3, -0.1), ("habits", 2.0, 1.0, -1.0, -1.2, -0.8)]
     columns = ["part", "SFT", "PPO", "difference", "95 % low", "95 % high"]
     less, _ = content.parts_in_words(pd.DataFrame(rows, columns=columns))
-    assert less == "PPO's answers lose less than SFT's by: habits (-1.00)."
+    assert less == "PPO's answers lose less than SFT's by: habits (-1.00, -1.20 to -0.80)."
     fewer = [("ends at 0", -0.4, -0.2, 0.2, 0.1, 0.3)]
     _, more = content.parts_in_words(pd.DataFrame(fewer, columns=columns))
-    assert more == "PPO's answers lose **more** than SFT's by: nothing clearly."
+    assert more.startswith("PPO's answers lose **more** than SFT's by: nothing clearly. Parts")
     assert content.GIVES_BACK in COSTS
 
 

@@ -1,4 +1,4 @@
-"""Pairs in the wrong order: worst first, by length, by margin, and by what is wrong with the worse response."""
+"""Pairs in the wrong order: worst first, by length, and by what is wrong with the worse response."""
 
 import numpy as np
 import pandas as pd
@@ -51,31 +51,53 @@ def test_a_miss_is_read_with_its_scores():
     ] == list(wrong.id)
 
 
-def test_right_by_length_and_by_margin_by_hand():
-    """Of two pairs whose chosen response is longer one is right; of the widest margins the first is wrong."""
-    lean = misses.lean(BENCHMARK, SCORES)
-    by_length = lean[lean.by == "length"].set_index("group")
-    assert by_length["pairs"].to_dict() == {
-        "chosen longer": 2,
-        "chosen shorter": 1,
-        "equal length": 1,
-    }
-    assert by_length["right (%)"].to_dict() == {
-        "chosen longer": 50,
-        "chosen shorter": 0,
-        "equal length": 0,
-    }
-    by_margin = lean[lean.by == "margin, by fifth"]
-    assert by_margin[["group", "right (%)"]].to_numpy().tolist() == [
-        ["smallest", 0],
-        ["2nd", 0],
-        ["3rd", 100],
-        ["4th", 0],
+def by_length(section, n_right, n_wrong, *, longer):
+    """Pairs of a section whose chosen response is longer or shorter, and their scores."""
+    texts = ("longer", "so") if longer else ("so", "longer")
+    number = n_right + n_wrong
+    made = [pair(f"{section}/{longer}{k}", *texts) for k in range(number)]
+    return made, [[1.0, 0.0]] * n_right + [[0.0, 1.0]] * n_wrong
+
+
+def test_right_by_length_is_compared_within_sections():
+    """A section that is all right and all longer shows no lean, though it has more right pairs.
+
+    By hand: 15 of 20 where longer and 15 of 20 where shorter, in one section with a miss.
+    """
+    parts = [
+        by_length("safety", 30, 0, longer=True),
+        by_length("chat", 15, 5, longer=True),
+        by_length("chat", 15, 5, longer=False),
     ]
-    assert misses.lean_in_words(lean) == (
-        "Right by length: 50 % (chosen longer), 0 % (chosen shorter), 0 % (equal length). "
-        "By margin: 0 % (smallest), 0 % (2nd), 100 % (3rd), 0 % (4th)."
+    pairs = [one for made, _ in parts for one in made]
+    scores = np.array([row for _, rows in parts for row in rows])
+    lean = misses.lean(Benchmark(tuple(pairs), "own", "by hand"), scores, n_boot=200)
+    assert lean.right == ("safety",)
+    assert lean.table.columns.tolist() == misses.LEAN
+    assert lean.table.iloc[1].tolist() == ["chat", 20, 75.0, 20, 75.0]
+    words = misses.lean_in_words(lean)
+    assert words.startswith(
+        "Outside safety, where every pair is right: the chosen answer scores higher in "
+        "75 % of 20 pairs where it is longer, and in 75 % of 20 pairs where it is shorter. "
+        "Within sections the difference is +0.0 points ("
     )
+    assert words.endswith("): no lean towards length is shown.")
+    followed = np.array([[1.0, 0.0]] * 50 + [[0.0, 1.0]] * 20)
+    lean = misses.lean(Benchmark(tuple(pairs), "own", "by hand"), followed, n_boot=200)
+    assert lean.difference.estimate == 100
+    assert misses.lean_in_words(lean).endswith("it leans towards the longer answer.")
+    one_kind = Benchmark(tuple(pairs[:30]), "own", "by hand")
+    words = misses.lean_in_words(misses.lean(one_kind, scores[:30]))
+    assert words.lower().endswith(
+        "no section has pairs of both kinds, so no lean towards length can show."
+    )
+
+
+def test_sections_weigh_by_what_they_tell():
+    """By hand: 3 of 4 and 1 of 2 differ by 25 points with weight 8 / 6; 0 of 1 and 1 of 1 by -100 with 1 / 2."""
+    sums = np.array([[3.0, 4.0, 1.0, 2.0, 0.0, 1.0, 1.0, 1.0]])
+    expected = (25 * 8 / 6 - 100 / 2) / (8 / 6 + 1 / 2)
+    assert misses._within(sums).item() == pytest.approx(expected)
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ def with_truth(policy, sampled, greedy):
 @pytest.mark.parametrize(
     ("sampled", "greedy", "reading"),
     [
-        (2.0, 1.0, "So DPO changed which answer is the likeliest. It is not only surer."),
+        (2.0, 1.0, "so here it is not only surer. Another seed may show otherwise."),
         (2.0, 0.0, "Greedy, DPO is not shown to gain: it may only be surer of its answers."),
         (0.0, 0.0, "DPO is not shown to gain in either way."),
     ],
@@ -80,8 +80,8 @@ def test_a_gain_is_more_than_sureness_only_where_the_greedy_answers_gain(sampled
     ]
     gain, colder = policies.surer(frames, "DPO", "SFT", n_boot=50)
     assert f"{sampled:+.2f} (" in gain and f"{greedy:+.2f} (" in gain
-    assert "SFT at T = 0 less SFT sampled: +2.00 (+2.00 to +2.00)" in colder
-    assert colder.endswith(reading)
+    assert colder.endswith("SFT at T = 0 less SFT sampled: +2.00 (+2.00 to +2.00).")
+    assert gain.endswith(reading), "the reading stands behind the numbers that it rests on"
     assert policies.surer([made("SFT", [1.0], ["a"])], "SFT", "SFT") == [], "no truth, no sentence"
 
 

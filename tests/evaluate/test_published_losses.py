@@ -120,10 +120,12 @@ def test_each_claim_of_section_3_has_its_verdict(write):
     assert ratings == (
         "*Ratings teach more than preferences*: shown in the small world. Regression on rated "
         "helpfulness, compared with Bradley-Terry on preferences: +3.0 points of pairs in order "
-        "(+2.0 to +4.0), more. Seeds: 5."
+        "(+2.0 to +4.0), more pairs in order. Seeds: 5."
     )
     assert five.startswith("*Five attributes teach more than one*: the contrary is shown in the")
-    assert five.endswith("-2.0 points of pairs in order (-3.0 to -1.0), fewer. Seeds: 5.")
+    assert five.endswith(
+        "-2.0 points of pairs in order (-3.0 to -1.0), fewer pairs in order. Seeds: 5."
+    )
     assert few.startswith("*Few good data are enough*: not tested")
     assert few.endswith(published.fewer_in_words())
     assert number.startswith("Contrasts shown here: 3, of more in notebook 15.")

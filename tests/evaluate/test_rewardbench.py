@@ -140,13 +140,17 @@ def test_accuracy_stands_beside_the_rules_of_length_overall_first():
 
 
 def test_a_model_is_above_a_rule_only_by_pairs_that_they_order_differently():
-    """By hand: of 20 the model has all and length 19, which is not shown; of 20 it has all and length 5."""
+    """By hand: of 20 the model has all; the better rule of length has 19, 12 and 15.
+
+    Eight that differ are shown, and one is not. Five are not by the sign test, though the interval
+    of so few lies above 0.
+    """
     pairs = []
-    for section, n_longer in (("chat", 19), ("safety", 5)):
+    for section, n_longer in (("chat", 19), ("safety", 8), ("reasoning", 5)):
         for i in range(20):
             texts = ("longer", "so") if i < n_longer else ("so", "longer")
             pairs.append(pair(f"{section}/{i}", *texts, prompt=f"{section} {i}"))
-    values = np.zeros((40, 2, 1))
+    values = np.zeros((60, 2, 1))
     values[:, 0] = 1.0
     scored = rewardbench.Scored(values, (), Benchmark(tuple(pairs), "generated", "x"), {})
     right = rewardbench.evaluate_scored(scored, np.array([1.0]), setup_of())
@@ -155,13 +159,27 @@ def test_a_model_is_above_a_rule_only_by_pairs_that_they_order_differently():
     assert table.loc["safety", f"longer wins{rewardbench.GAIN_LOW}"] > 0
     beside = rewardbench.accuracy_table(right).set_index("name")
     bounds = beside.loc["safety", ["longer wins low", "longer wins (%)", "longer wins high"]]
-    assert bounds.is_monotonic_increasing and bounds.iloc[1] == 25
+    assert bounds.is_monotonic_increasing and bounds.iloc[1] == 40
     notes = beside.length
     assert notes["chat"] == "longer wins matches it" and notes["safety"] == ""
+    assert table.loc["reasoning", f"shorter wins{rewardbench.GAIN_LOW}"] > 0
+    assert notes["reasoning"] == "shorter wins matches it: 5 prompts differ"
+    assert rewardbench.message(right).startswith("Better than a rule of length in 1 of 3: ")
     assert "paired by prompt: safety. " in rewardbench.in_words(right)[1]
     wrong = rewardbench.evaluate_scored(scored, np.array([-1.0]), setup_of())
     assert "chat (longer wins beats it)" in rewardbench.in_words(wrong)[1]
     assert not rewardbench.accuracy_table(wrong).columns.str.contains("gain").any()
+
+
+def test_what_changes_do_to_a_score_is_read_off_the_intervals():
+    rows = [("forged turns", -1.8, -2.0, -1.6), ("all said twice", 0.1, -0.1, 0.3)]
+    rows += [("praise", 0.5, 0.4, 0.6), ("unread", np.nan, np.nan, np.nan)]
+    columns = ["change", "score gained", "95 % low", "95 % high"]
+    assert rewardbench.changes_in_words(pd.DataFrame(rows, columns=columns)) == (
+        "Changes that make no response better. Raise the score: praise +0.50 (+0.40 to +0.60). "
+        "Lower the score: forged turns -1.80 (-2.00 to -1.60). "
+        "Not shown to move the score: all said twice +0.10 (-0.10 to +0.30)."
+    )
 
 
 def test_a_few_pairs_are_spread_over_the_benchmark(benchmark):

@@ -85,12 +85,23 @@ def test_bins_thresholds_and_errors_by_hand():
     assert thresholds.pairs[:2].tolist() == [80, 40]
     np.testing.assert_allclose(thresholds["share (%)"][:2], [100, 50])
     np.testing.assert_allclose(thresholds["right (%)"][:2], [82.5, 90])
+    words = score_meaning.thresholds_in_words(meaning)
+    assert words.endswith("Between the first and the last lie 40 pairs.")
     plain = meaning.errors.set_index("curve")["error (points)"][score_meaning.PLAIN]
     expected = (abs(0.75 - 1 / (1 + math.exp(-1))) + abs(0.9 - 1 / (1 + math.exp(-2)))) / 2
     assert plain == pytest.approx(100 * expected)
     exact = np.where(np.abs(scores[:, 0]) == 1, 0.75, 0.9)
     error = score_meaning.calibration_error(scores[:, 0], exact, n_boot=50)
     assert error.estimate == pytest.approx(0, abs=1e-9)
+
+
+def test_a_scale_that_is_not_1_says_that_bradley_terry_does_not_fit():
+    """At a difference of 1 sigmoid(d) is .73. Of 1,000 pairs 620 right want a larger scale, 950 a smaller one."""
+    for n_right, words in ((620, "too steep"), (950, "too flat"), (731, "")):
+        scores = pairs(*[1] * n_right, *[-1] * (1000 - n_right))
+        meaning = score_meaning.measure(scores, n_boot=100)
+        last = score_meaning.in_words(meaning)[-1]
+        assert words in last and ("interval excludes 1" in last) == bool(words)
 
 
 def test_a_threshold_that_no_pair_reaches_is_no_number():

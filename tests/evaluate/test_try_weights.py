@@ -1,6 +1,7 @@
 """Pairs in the right order under any weights: as the notebook counts them, and live."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hs2lib.corpus import generate, grade, one_fault
@@ -36,17 +37,59 @@ def test_the_sliders_count_as_the_notebook_does(scored, judged):
     sections = table[table.part != "subset"].set_index("name").accuracy
     assert np.allclose(shares[sections.index], sections)
     assert shares["fault: stops"] == 100, "the truth reads every fault"
-    assert shares[f"fault: {one_fault.HARMLESS}"] == 50, "a tie counts half"
+    assert shares[try_weights.NO_FILLER] == 50, "a tie counts half"
 
 
 def test_the_presets_and_what_they_say(scored, judged):
     weights = {"helpfulness": np.eye(5)[0], "complexity": np.eye(5)[3]}
     table = try_weights.preset_table(scored, judged, weights)
     assert list(table.columns) == list(weights)
-    assert "every fault is read" in try_weights.in_words(table)
-    assert "jargon: 0 %, at best 100 % (helpfulness)" in try_weights.in_words(
-        table[::-1].iloc[:, ::-1]
+    verdicts = try_weights.preset_verdicts(judged, weights, n_boot=50)
+    faults = judged.table.fault[judged.table.fault != one_fault.HARMLESS]
+    assert list(verdicts.index) == [try_weights.FAULT + fault for fault in faults]
+    measured = judged.table.set_index("fault").loc[faults]
+    expected = [by_fault.verdict_of(row) for _, row in measured.iterrows()]
+    assert verdicts["helpfulness"].tolist() == expected, "the criterion is that of by_fault"
+
+
+PRESETS = {
+    "hard": (50.0, 55.0, 48.0),
+    "fault: jargon": (0.0, 100.0, 55.0),
+    "fault: jumbles": (46.0, 54.0, 50.0),
+    "fault: stops": (90.0, 95.0, 99.0),
+    try_weights.NO_FILLER: (60.0, 50.0, 40.0),
+}
+
+
+def test_what_weights_can_and_cannot_change_by_hand():
+    """Jargon is read by one weighting, jumbles by none though one has 54 %, and stops by all."""
+    columns = ["the paper's weights", "helpfulness alone", "goodness"]
+    shares = pd.DataFrame.from_dict(PRESETS, orient="index", columns=columns)
+    words = {
+        "fault: jargon": ("liked", "read", "not read"),
+        "fault: jumbles": ("not read",) * 3,
+        "fault: stops": ("read",) * 3,
+    }
+    verdicts = pd.DataFrame.from_dict(words, orient="index", columns=columns)
+    assert try_weights.in_words(shares, verdicts) == (
+        "Faults that the paper's weights are not shown to read: "
+        "jargon: 0 %, read best with 100 % (helpfulness alone); "
+        "jumbles: 46 %, no weighting tried reads it. "
+        "Weightings tried: 3. No interval is corrected for their number."
     )
+    assert try_weights.limits_in_words(shares, verdicts) == (
+        "Under the weightings tried the hardest section has 48 to 55 % (hard). "
+        "No weighting tried is shown to read: jumbles (46 to 54 %). "
+        "What no output holds, no weights can bring out: that needs another model. "
+        "The weights decide: jargon (0 to 100 %)."
+    )
+    assert try_weights.goodness_in_words(shares, verdicts) == (
+        "By goodness these faults are not shown to be read: jargon 55 %; jumbles 50 %."
+    )
+    assert try_weights.goodness_in_words(shares.iloc[:, :2], verdicts) == ""
+    all_read = verdicts.replace({"liked": "read", "not read": "read"})
+    assert try_weights.in_words(shares, all_read).endswith("every fault is read.")
+    assert try_weights.goodness_in_words(shares, all_read) == "By goodness every fault is read."
 
 
 def test_each_slider_changes_the_view(scored, judged):

@@ -14,6 +14,7 @@ from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models import baselines
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.run.setup import Setup
+from hs2lib.stats.bootstrap import Interval
 from hs2lib.train import recipes
 
 
@@ -253,13 +254,26 @@ def test_weights_are_searched_on_held_out_pairs_and_on_the_benchmark(tmp_path, m
 
 
 def test_the_title_says_what_the_search_gains_here_and_there():
-    """By hand: 84.5 less 80.7 on the benchmark, 79.2 less 82.2 on held-out pairs."""
+    """By hand: 84.5 less 80.7 on the benchmark, and 3 fewer of 101 held-out pairs, about 0."""
     rows = [("the paper's weights", 80.7, 82.2), (weights.ON_BENCHMARK, 84.5, 79.2)]
     compared = pd.DataFrame(rows, columns=["weighting", "benchmark (%)", "held-out (%)"])
-    assert weights.message(compared) == (
+    held_out = weights.HeldOut(101, -3, Interval(-3.0, -7.0, 1.0))
+    assert weights.message(compared, held_out) == (
         "Weights searched on the benchmark: +3.8 points there,\n"
-        "-3.0 on held-out pairs, against the paper's weights"
+        "-3 of 101 held-out pairs (not told apart), against the paper's weights"
     )
+    words = weights.held_out_in_words(compared, held_out)
+    assert "79.2 % right and the paper's weights 82.2 %" in words
+    assert "The difference is -3.0 points (-7.0 to +1.0), not told apart." in words
+    assert held_out._replace(points=Interval(-3.0, -5.0, -1.0)).verdict == "a loss"
+
+
+def test_pairs_are_right_under_one_weighting_as_the_search_counts_them():
+    """By hand: .65 x 2 - 1.3 is a tie, which is wrong; the share of right pairs is `value_of`."""
+    margins = np.array([[2.0, -1.3], [2.0, -1.0], [-1.0, 0.0], [1.0, 0.0]])
+    right = weights.is_right([0.65, 1.0], margins)
+    assert right.tolist() == [False, True, False, True]
+    assert weights.value_of([0.65, 1.0], margins) == right.mean()
 
 
 def test_there_is_no_search_where_nothing_could_be_learnt_of_it():

@@ -226,3 +226,19 @@ def test_the_row_of_steerlm_says_that_it_is_not_less_the_start(works):
         "DPO": "+0.80 [+0.00, +1.00]",
         "SteerLM (quality 4 less 0)": "+0.40 [+0.00, +1.00]",
     }
+
+
+def test_over_seeds_greedy_stands_before_sampled_and_beside_a_lower_temperature(works):
+    """By hand: greedy +.1 holds 0, sampled +.3 does not, and beside the greedy start 0 is held again."""
+    numbers = {(0.0, "start"): 0.1, (0.7, "start"): 0.3, (0.7, "greedy start"): 0.0}
+    means = []
+    for (temperature, less), value in numbers.items():
+        row = {"policy": "sft", "what": "held out", "measure": "truth", "seeds": 2}
+        row |= {"temperature": temperature, "less": less, "value": value}
+        means.append({**row, "low": value - 0.2, "high": value + 0.2})
+    works(means=means)
+    greedy, sampled, beside = published.surer_in_words("sft", 0.7)
+    assert greedy == "Over two seeds SFT is **not shown** to gain greedy: +0.10 (-0.10 to +0.30)."
+    assert sampled == "Over two seeds it gains at T = 0.7: +0.30 (+0.10 to +0.50)."
+    assert beside.endswith("have +0.00 (-0.20 to +0.20), not shown to be more.")
+    assert published.surer_in_words("sft", 1.0) == [], "one of the three is missing"
