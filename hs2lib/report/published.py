@@ -82,8 +82,9 @@ def of_seeds(
     for row in works.get("means", []):
         if all(row.get(key) == value for key, value in wanted.items()):
             words = f"over {_seeds(row['seeds'])} {_change(row, 'value')}"
-            # A control has no verdict, and a method's is not about other measures or controls.
-            is_judged = measure == "truth" and less in ("start", "itself")
+            # A control has no verdict, and a method's is of greedy answers alone, of the truth, and
+            # beside no control.
+            is_judged = measure == "truth" and less in ("start", "itself") and not temperature
             word = works["verdicts"].get(method) if is_judged else None
             return f"{words}, {word} ({MEANINGS[word]})" if word else words
     return ""
@@ -214,7 +215,7 @@ def control_sentences(method: str) -> list[str]:
             kept = kept_its_start(name)
             if kept:
                 lines.append(kept)
-    for name, meaning in not_run(method).items():
+    for meaning in not_run(method).values():
         lines.append(f"A control of {title_of[method]} is not run yet: {meaning}.")
     if f"{method}, blind" not in controls:
         lines.append(f"No blind control was run for {title_of[method]}.")

@@ -91,6 +91,9 @@ def test_a_verdict_is_of_the_truth_less_the_start_and_of_nothing_else(works):
     assert published.of_seeds("steerlm", **asked) == number
     assert published.of_seeds("steerlm", less="steerlm, at random") == number
     assert published.of_seeds("steerlm") == f"{number}, not shown (no clear gain)"
+    warm = row | own | {"temperature": 0.7}
+    works(means=[warm], verdicts={"steerlm": "not shown"})
+    assert published.of_seeds("steerlm", temperature=0.7) == number, "the verdict is greedy's"
 
 
 def test_the_sign_of_what_the_seeds_show(works):
