@@ -459,9 +459,9 @@ def cross_message(cross: pd.DataFrame, steered: Steered) -> str:
     """
     clear = _clear(cross, steered)
     return (
-        f"{len(clear)} of {len(cross)} slopes leave out 0; "
-        f"of what was asked for: {clear.own.sum()}, of something else: {(~clear.own).sum()} "
-        f"(about {0.05 * len(cross):.1f} of all expected by chance)"
+        f"{len(clear)} of {len(cross)} slopes leave out 0 (by chance alone about "
+        f"{0.05 * len(cross):.1f});\nof what was asked for: {clear.own.sum()}, "
+        f"of something else: {(~clear.own).sum()}"
     )
 
 
@@ -581,7 +581,7 @@ def unused(known: pd.DataFrame, slopes: pd.DataFrame) -> str:
     known: of `what_labels_know`.
     slopes: of `slopes`.
     """
-    if "slope of the truth" not in known:
+    if "slope of the truth" not in known or TRUTH not in set(slopes["read by"]):
         return ""
     of_truth = slopes[slopes["read by"] == TRUTH].set_index("attribute")
     left = [name for name in known.index if of_truth.verdict[name] != "follows"]

@@ -233,8 +233,8 @@ def steerlm2() -> Figure:
         ax.text(7.75 + 4.0 * weight, y, f"{weight:.2f}", va="center", fontsize=8)
         _arrow(ax, (6.1, y), (7.5, y))
     ax.text(6.8, 5.35, "weight = P(a | x, y) P(y | x) / Q'(y | a, x)", fontsize=8.5, color=INK)
-    words = "high where the reward model\nsees the attributes, where SFT\nwould write it too, and where\n"
-    words += "the policy wrote it too rarely"
+    words = "high where the reward model\nsees the attributes, where SFT\n"
+    words += "would write it too, and where\nthe policy wrote it too rarely"
     ax.text(10.0, 3.3, words, fontsize=8, va="center", color=INK)
     _draw(ax, Box(8.6, 0.7, "train towards\nthe weights", 2.4, 1.0))
     _arrow(ax, (8.6, 1.7), (8.6, 1.2))

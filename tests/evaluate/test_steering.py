@@ -147,7 +147,7 @@ def test_the_map_counts_what_was_asked_for():
     ]
     assert steering.most_moved(longer) in range(4)
     message = steering.cross_message(cross, longer)
-    assert message.endswith(f" (about {0.05 * len(cross):.1f} of all expected by chance)")
+    assert f"leave out 0 (by chance alone about {0.05 * len(cross):.1f});\n" in message
 
 
 def test_without_the_truth_the_reward_model_counts():
@@ -273,6 +273,7 @@ def test_what_the_labels_move_stands_beside_the_seeds_and_what_they_know(monkeyp
     )
     assert steering.unused(known[:1], slopes) == "", "verbosity is followed"
     assert steering.unused(known.add_suffix(" of none", axis=1), slopes) == ""
+    assert steering.unused(known, slopes[slopes["read by"] == "reward model"]) == ""
     assert steering.rises(steered(), "verbosity") and not steering.rises(steered(), "helpfulness")
 
 
