@@ -21,6 +21,8 @@ is Student's t over seeds. A method
 SteerLM is judged by what its labels move, greedy: quality asked for at level 4 less level 0. A
 control chooses its checkpoint as its method does, by the validation loss. One that answers as its
 start in some seed, to every prompt, did not train there: it takes nothing away, and does not count.
+SteerLM 2.0 with the same weight for every sample never can: its loss is 0 at its start, the least
+there is. It stays for the result that has it; weights dealt out within a group are the test.
 Every gain is split into the parts of which faults are made (`hs2lib.corpus.grade.COSTS`). What is
 finished is kept by seed and method, so a run that was stopped goes on; each row names the commit
 that trained its policy. With `--matrix` reward models and policies are those that `make matrix`
@@ -58,7 +60,7 @@ from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
-from hs2lib.report import figures, report, style
+from hs2lib.report import figures, published, report, style
 from hs2lib.run import graph
 from hs2lib.run.setup import Setup
 
@@ -88,6 +90,7 @@ CONTROLS = {
     "ppo, blind": "a reward model whose answers stood under other prompts",
     "steerlm, at random": "labels dealt out at random among the answers",
     "steerlm 2, at random": "the same weight for every sample",
+    "steerlm 2, dealt out": published.NOT_RUN_YET["steerlm 2, dealt out"],
 }
 # The same with the truth in place of the reward model: what the method could do, were the reward
 # model not to blame. And SFT on answers without a fault: how much there is to gain.
@@ -487,6 +490,18 @@ def all_alike(*sampled: object, **options: object) -> list[steerlm2.Weighed]:
     return [alike(weighed) for weighed in steerlm2.weigh(*sampled, **options)]
 
 
+def deal_out(weighed: steerlm2.Weighed) -> steerlm2.Weighed:
+    """The same samples, each under the weight of another one of its group."""
+    n_samples = len(weighed.attributes)
+    order = Random(weighed.read.group.id).sample(range(n_samples), n_samples)
+    return weighed._replace(attributes=weighed.log_weights[order], prior=weighed.sampler)
+
+
+def weights_dealt_out(*sampled: object, **options: object) -> list[steerlm2.Weighed]:
+    """The samples of `steerlm2.weigh`, their weights dealt out at random within each group."""
+    return [deal_out(weighed) for weighed in steerlm2.weigh(*sampled, **options)]
+
+
 # The one argument by which a policy's training differs from its method, and what it is in a world.
 CHANGED: dict[str, tuple[str, Callable[[World], object]]] = {
     "sft, own samples": ("choose", own_samples),
@@ -500,6 +515,7 @@ CHANGED: dict[str, tuple[str, Callable[[World], object]]] = {
     "ppo, by the truth": ("reward", lambda world: true_reward),
     "steerlm, at random": ("rule", lambda world: labels_dealt_out),
     "steerlm 2, at random": ("weights", lambda world: all_alike),
+    "steerlm 2, dealt out": ("weights", lambda world: weights_dealt_out),
 }
 
 
@@ -812,6 +828,9 @@ def gains_figure(result: dict, seeds: pd.DataFrame) -> Figure:
     for name in order:
         words = NAMES.get(name, f"   control: {name.partition(', ')[2]}")
         still = result["at their start"].get(name)
+        if name == published.CANNOT_MOVE:
+            names.append("   control: equal weights (cannot move)")
+            continue
         names.append(
             f"{words} (stays there, {still} of {len(result['seeds'])})" if still else words
         )

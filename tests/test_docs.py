@@ -15,6 +15,7 @@ from classifiers import classifier
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from pages import BLOCK, CHECKOUT, FOLLOWED
 
+from hs2lib.report import published
 from hs2lib.run import graph
 
 
@@ -310,11 +311,15 @@ def greedy_table(works):
         less = []
         for name in controls:
             short = name.partition(", ")[2]
-            if name in works["at their start"]:
+            if name == published.CANNOT_MOVE:
+                less.append(f"equal weights: cannot leave {start}, so no test")
+            elif name in works["at their start"]:
                 still = works["at their start"][name]
                 less.append(f"{short}: it stays {start} in {still} of {n_seeds} seeds")
             else:
                 less.append(f"{short}: {cell(method, 'held out', 0.0, name)}")
+        for name in published.not_run(method):
+            less.append(f"{name.partition(', ')[2]}: not run yet")
         warm = cell(policy, "held out", 0.7, "start")
         word = works["verdicts"].get(method, "")
         if method in works["missing"]:

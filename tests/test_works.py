@@ -5,16 +5,20 @@ import inspect
 import json
 import sys
 from collections import Counter
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from PIL import Image
 
 from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
 from hs2lib.data.load import load
 from hs2lib.paths import root, sha256
+from hs2lib.report import published
+from hs2lib.train import losses
 
 sys.path.insert(0, str(root() / "benchmarks"))
 works = importlib.import_module("works")
@@ -35,6 +39,7 @@ sys.path.pop(0)
         ("ppo, by the truth", ppo.train),
         ("steerlm, at random", steerlm.label_answers),
         ("steerlm 2, at random", steerlm2.iterate),
+        ("steerlm 2, dealt out", steerlm2.iterate),
     ],
 )
 def test_a_control_is_its_method_with_one_argument_of_the_library_changed(name, function):
@@ -186,6 +191,39 @@ def test_the_control_of_steerlm_2_weighs_all_samples_alike():
     np.testing.assert_allclose(np.exp(works.alike(weighed).log_weights), 1 / 3)
 
 
+def test_equal_weights_leave_no_gradient_at_the_start():
+    """Why that control is no test: at Q = Q' the distance and its gradient are 0, to rounding."""
+    sampler = torch.tensor([[-1.0, -2.0, -4.0]], dtype=torch.float64)
+    own = sampler.clone().requires_grad_()
+    alike = torch.full((1, 3), 1 / 3, dtype=torch.float64).log()
+    distance = losses.steerlm2_loss(alike, own, sampler)
+    (gradient,) = torch.autograd.grad(distance.sum(), own)
+    assert distance.item() == pytest.approx(0, abs=1e-12)
+    assert gradient.abs().max().item() == pytest.approx(0, abs=1e-12)
+
+
+def test_the_control_that_deals_weights_out_has_the_same_weights_at_other_samples(groups):
+    """In some group a sample has another's weight; another call gives each the same again."""
+    logs = [np.log([1.0, 2.0, 5.0]), np.log([0.1, 0.3, 0.2]), np.log([0.5, 0.2, 0.1])]
+    moved = 0
+    for group in groups[:10]:
+        read = SimpleNamespace(group=group)
+        weighed = steerlm2.Weighed(read, *logs, np.array([3, 4, 5]))
+        dealt = works.deal_out(weighed)
+        np.testing.assert_allclose(sorted(dealt.log_weights), sorted(weighed.log_weights))
+        np.testing.assert_array_equal(dealt.log_weights, works.deal_out(weighed).log_weights)
+        assert dealt.effective == pytest.approx(weighed.effective)
+        assert dealt.sampler is weighed.sampler and dealt.read is read
+        moved += not np.allclose(dealt.log_weights, weighed.log_weights)
+    assert moved > 0
+
+
+def test_controls_that_were_not_run_yet_are_known_to_the_notebooks():
+    """What stands beside a run names them, and names no control that is gone."""
+    assert set(published.NOT_RUN_YET) <= set(works.CONTROLS)
+    assert published.CANNOT_MOVE in works.CONTROLS
+
+
 def test_a_random_reward_says_the_same_of_the_same_text(groups):
     """A reward that changed from round to round would be another control than a reward without a cause."""
     reward = works.random_reward(None, None)
@@ -260,6 +298,7 @@ def test_the_figure_says_what_works_and_which_control_did_not_train():
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert names[2] == "DPO less SFT"
     assert names[3] == "   control: at random (stays there, 4 of 5)"
+    assert names[-1] == "   control: equal weights (cannot move)"
     assert fig.get_suptitle().endswith("more than their controls do: DPO and PPO")
     of_dpo = seeds[(seeds.policy == "dpo") & (seeds.what == "held out") & (seeds.less == "start")]
     marks, ticks = {}, {}

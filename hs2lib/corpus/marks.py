@@ -27,8 +27,8 @@ KINDS = {
     "jargon": ("§", "#7a3b7a", "language of experts"),
     "wished remark": ("+", "#00704f", "a remark, which the prompt wishes"),
     "unwished remark": ("−", "#8a5a00", "a remark, which the prompt does not wish"),
-    "refusal": ("✗", "#b8320a", "refuses what is harmless"),
-    "plain words": ("·", "#666666", "says that it uses plain words"),
+    "refusal": ("⊘", "#b8320a", "refuses what is harmless"),
+    "plain words": ("¶", "#666666", "says that it uses plain words"),
     "style": ("·", "#666666", "polite or empty"),
     "missing": ("∅", "#b8320a", "asked for and not there"),
 }

@@ -9,18 +9,19 @@
 Paper: section 4.5. SteerLM 2.0 begins with SteerLM's policy.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 import torch
 
 from hs2lib.align import steerlm2
-from hs2lib.evaluate import gallery, response_rows, selection
+from hs2lib.evaluate import content, gallery, response_rows, selection
 from hs2lib.evaluate.comparison import Comparison
-from hs2lib.evaluate.response_rows import score_of, truth_of
-from hs2lib.group import ATTRIBUTES, Group
+from hs2lib.evaluate.response_rows import GREEDY, SCORE, TRUTH, score_of, truth_of
+from hs2lib.group import ATTRIBUTES, Group, named_numbers
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
+from hs2lib.report import published
 from hs2lib.report.answers import Answer
 from hs2lib.run.setup import Setup
 from hs2lib.train.recipes import SteerLM2
@@ -164,15 +165,6 @@ def examples(
         labels={name: setup.recipe.target for name in policies if name != "SFT"},
     )
     return [(why, *asked) for (why, _), asked in zip(chosen, shown, strict=True)]
-
-
-def toy_sentence(descents: pd.DataFrame) -> str:
-    """Where the toy's descents end. descents: as `hs2lib.align.steerlm2.descents`."""
-    last = descents.iloc[-1]
-    return (
-        f"In the toy the KL ends at {last['equation 11, n = 10']:.1e} with the baseline "
-        f"and at {last['equation 8, n = 10']:.1e} without."
-    )
 
 
 def toy_title(descents: pd.DataFrame) -> str:
@@ -344,6 +336,115 @@ def why_beside_sft(steps: pd.DataFrame, measure: str) -> str:
     first = of_measure["SteerLM\nless SFT"]
     second = of_measure["SteerLM 2.0\nless SteerLM"]
     return (
-        f"By {measure}, learning to read labels moved SFT by {first:+.2f}, and re-weighting moved "
-        f"SteerLM by {second:+.2f}: together {first + second:+.2f}."
+        f"By {measure}, SteerLM stands {first:+.2f} from SFT, and SteerLM 2.0 {second:+.2f} from "
+        f"SteerLM: together {first + second:+.2f}. No control of this run separates labels or "
+        "weights from training as such."
     )
+
+
+def how_large(gains: pd.DataFrame, temperature: float) -> str:
+    """SteerLM 2.0 less SteerLM in this seed and over the published ones, greedy and sampled.
+
+    Without the truth it is the reward model's score of sampled answers, of this seed alone.
+
+    gains: of `gains_over_steerlm`.
+    temperature: of the sampled answers.
+    """
+    final = gains[gains.policy == "SteerLM 2.0"].set_index("measure")
+    sampled = f"sampled at {temperature:g}"
+    if TRUTH not in final.index:
+        score = _in_words(final.loc[SCORE])
+        return f"By the reward model's score, {sampled}: this seed {score}."
+    lines = []
+    for words, measure, at in (("greedy", GREEDY, 0.0), (sampled, TRUTH, temperature)):
+        seeds = published.of_seeds("steerlm 2", temperature=at).partition(", ")[0]
+        own = f"By the truth, {words}: this seed {_in_words(final.loc[measure])}"
+        lines.append(f"{own}{f', published {seeds}' if seeds else ''}.")
+    if any("published" in line for line in lines):
+        lines += published.reading("steerlm 2")
+    return " ".join(lines)
+
+
+def why_over_steerlm(parts: pd.DataFrame | None) -> str:
+    """Of which faults SteerLM 2.0's answers have fewer than SteerLM's, and whether items are right.
+
+    "" where the truth is not known.
+
+    parts: of `hs2lib.evaluate.content.parts_of`, SteerLM first.
+    """
+    if parts is None:
+        return ""
+    fewer, _ = content.parts_in_words(parts)
+    items = parts.set_index("part").loc["wrong items"]
+    if items["95 % low"] <= 0 <= items["95 % high"]:
+        fewer += f" Wrong items are not shown to change: {_in_words(items)}."
+    return fewer
+
+
+def fit_in_words(steps: pd.DataFrame, measures: Sequence[str]) -> str:
+    """Whether SteerLM 2.0's answers fit the target better than SFT's, by each of these readers.
+
+    steps: of `differences`.
+    measures: `PROMISED` by the truth and by the reward model; one that was not measured is left
+        out.
+    """
+    of_final = steps[steps.comparison == "SteerLM 2.0\nless SFT"].set_index("measure")
+    lines = []
+    for measure in measures:
+        if measure not in of_final.index:
+            continue
+        row = of_final.loc[measure]
+        if row["low"] > 0:
+            fit = "fit the target better than SFT's"
+        elif row["high"] < 0:
+            fit = "fit the target worse than SFT's"
+        else:
+            fit = "are not shown to fit the target better than SFT's"
+        interval = f"{row['difference']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f})"
+        lines.append(f"By the {measure}, answers {fit}: {interval} nats.")
+    return " ".join(lines)
+
+
+def last_iteration(compared: Comparison, measure: str) -> str:
+    """What the last iteration adds to the one before it, in a sentence; "" where it is the first.
+
+    measure: by which is judged, as the goodness of greedy answers.
+    """
+    iterations = names(compared.setup.recipe.iterations)
+    if len(iterations) == 1:
+        return ""
+    gains = compared.gains(iterations[-2])
+    row = gains[(gains.policy == iterations[-1]) & (gains.measure == measure)].iloc[0]
+    if row["95 % low"] > 0:
+        shown = "is shown to add something to"
+    elif row["95 % high"] < 0:
+        shown = "is worse than"
+    else:
+        shown = "is not shown to add anything to"
+    return f"By {measure}, the last iteration {shown} the one before it: {_in_words(row)}."
+
+
+def styles_moved(table: pd.DataFrame, target: str) -> list[str]:
+    """From where to where the true styles move, and whether that is nearer to what was asked for.
+
+    A sentence for complexity and for verbosity; none where the truth is not known.
+
+    table: of `Comparison.table`.
+    target: the label string.
+    """
+    means = table.set_index(["measure", "policy"])["mean"]
+    asked_for = named_numbers(target)
+    lines = []
+    for name in ("complexity", "verbosity"):
+        measure = truth_of(name)
+        if (measure, "SteerLM") not in means.index or name not in asked_for:
+            continue
+        before = means[measure, "SteerLM"]
+        after = means[measure, "SteerLM 2.0"]
+        asked = asked_for[name]
+        where = "nearer to" if abs(after - asked) < abs(before - asked) else "no nearer to"
+        lines.append(
+            f"The mean of {measure} goes from {before:.2f} to {after:.2f}, {where} the {asked:g} "
+            "asked for."
+        )
+    return lines

@@ -459,8 +459,9 @@ def cross_message(cross: pd.DataFrame, steered: Steered) -> str:
     """
     clear = _clear(cross, steered)
     return (
-        f"{len(clear)} of {len(cross)} slopes leave out 0; "
-        f"of what was asked for: {clear.own.sum()}, of something else: {(~clear.own).sum()}"
+        f"{len(clear)} of {len(cross)} slopes leave out 0 (by chance alone about "
+        f"{0.05 * len(cross):.1f});\nof what was asked for: {clear.own.sum()}, "
+        f"of something else: {(~clear.own).sum()}"
     )
 
 
@@ -504,15 +505,16 @@ def sentences(slopes: pd.DataFrame) -> list[str]:
     for row in slopes[slopes["read by"] == reader].to_dict("records"):
         text = (
             f"**{row['attribute']}: {row['verdict']}.** One level more of it moves the {reader} "
-            f"by {_number(row['slope'], row['95 % low'], row['95 % high'])}"
+            f"by {_number(row['slope'], row['95 % low'], row['95 % high'])}, "
+            f"so from level 0 to 4 by {4 * row['slope']:+.2f}"
         )
         if row["rival"] and np.isfinite(row["margin"]):
             margin = _number(row["margin"], row["margin low"], row["margin high"])
-            rival = f"one level of {row['rival']} moves it"
+            rival = f"one of {row['rival']} moves"
             if np.round(row["margin low"], 3) > 0:
-                text += f", which is {margin} more than {rival}"
+                text += f". A level more is {margin} above what {rival}"
             else:
-                text += f", a difference of {margin} from what {rival}"
+                text += f". A level differs by {margin} from what {rival}"
         lines.append(text + ".")
     return lines
 
@@ -521,7 +523,10 @@ def _number(value: float, low: float, high: float) -> str:
     """A number with its 95 % interval, where there is one."""
     if np.isnan(low):
         return f"{value:+.2f} (no interval: all answers are alike)"
-    return f"{value:+.2f} ({low:+.2f} to {high:+.2f})"
+    # A bound whose sign two decimals hide has three.
+    hides = any(bound and round(bound, 2) == 0 for bound in (low, high))
+    digits = 3 if hides else 2
+    return f"{value:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})"
 
 
 def end_sentence(ends: pd.DataFrame, steered: Steered, name: str) -> str:
@@ -538,15 +543,60 @@ def end_sentence(ends: pd.DataFrame, steered: Steered, name: str) -> str:
 
 
 def seeds_in_words() -> list[str]:
-    """What asking for 4 in place of 0 moves over the published seeds; [] without any."""
+    """What asking for a style at 4 in place of 0 moves over the published seeds; [] without any."""
     lines = []
-    measure_of = {QUALITY: "truth", "complexity": "complexity", "verbosity": "verbosity"}
-    for name, measure in measure_of.items():
-        change = published.of_seeds("steerlm", less="itself", what=name, measure=measure)
+    for name in ("complexity", "verbosity"):
+        change = published.of_seeds("steerlm", less="itself", what=name, measure=name)
         if change:
-            moved = "the truth" if measure == "truth" else f"the true {measure}"
-            lines.append(f"Published, asked for {name} 4 in place of 0, {moved} changes: {change}.")
+            lines.append(
+                f"Published, asked for {name} 4 in place of 0, the true {name} changes: {change}."
+            )
     return lines
+
+
+def how_large(slopes: pd.DataFrame) -> str:
+    """What asking for level 4 in place of 0 moves, by the reader who counts, and over the seeds.
+
+    slopes: of `slopes`, those to speak of.
+    """
+    reader = slopes["read by"].iloc[0]
+    lines = []
+    for row in slopes[slopes["read by"] == reader].to_dict("records"):
+        ends = [4 * row[column] for column in ("slope", "95 % low", "95 % high")]
+        name = row["attribute"]
+        lines.append(
+            f"{name.capitalize()} asked for at 4 in place of 0: {row['verdict']}, "
+            f"{_number(*ends)} points of it by the {reader}."
+        )
+    if reader == TRUTH:
+        lines += seeds_in_words()
+    return " ".join(lines)
+
+
+def unused(known: pd.DataFrame, slopes: pd.DataFrame) -> str:
+    """Which label knows most of those that the policy is not shown to follow, in a sentence.
+
+    "" where the truth is not known, and where the policy follows all of them.
+
+    known: of `what_labels_know`.
+    slopes: of `slopes`.
+    """
+    if "slope of the truth" not in known or TRUTH not in set(slopes["read by"]):
+        return ""
+    of_truth = slopes[slopes["read by"] == TRUTH].set_index("attribute")
+    left = [name for name in known.index if of_truth.verdict[name] != "follows"]
+    if not left:
+        return ""
+    name = known["slope of the truth"][left].idxmax()
+    return (
+        f"The label of {name} knows {known['slope of the truth'][name]:+.2f} points a level; the "
+        f"policy moves {of_truth.slope[name]:+.3f} with it. Why is not shown here."
+    )
+
+
+def rises(steered: Steered, name: str) -> bool:
+    """Whether `name` rises with its label on any prompt, by the reader who counts."""
+    return bool((_changes(steered, name) > 0).any())
 
 
 def ceiling(known: pd.DataFrame) -> str:

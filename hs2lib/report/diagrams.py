@@ -220,20 +220,23 @@ def steerlm() -> Figure:
 
 
 def steerlm2() -> Figure:
-    """SteerLM 2.0's re-weighting: samples that have the wished attributes count more."""
-    figure, ax = _canvas(12, 4.6, (8.4, 3.2))
-    _draw(ax, Box(1.7, 2.4, "policy asked for\nattributes a", 2.8, 1.1, POLICY))
+    """SteerLM 2.0: samples are weighed, the policy is trained towards the weights, and again."""
+    figure, ax = _canvas(13, 5.6, (8.6, 3.7))
+    _draw(ax, Box(1.7, 3.4, "policy asked for\nattributes a", 2.8, 1.1, POLICY))
     weights = (0.55, 0.1, 0.35)
     for number, weight in enumerate(weights):
-        y = 3.8 - 1.4 * number
+        y = 4.8 - 1.4 * number
         _draw(ax, Box(5.2, y, f"sample $y_{number + 1}$", 1.8, 0.7))
-        _arrow(ax, (3.1, 2.4), (4.3, y))
+        _arrow(ax, (3.1, 3.4), (4.3, y))
         bar = Box(7.6 + 2.0 * weight, y, "", 4.0 * weight, 0.5, TRUTH.color)
         _draw(ax, bar)
         ax.text(7.75 + 4.0 * weight, y, f"{weight:.2f}", va="center", fontsize=8)
         _arrow(ax, (6.1, y), (7.5, y))
-    ax.text(6.8, 4.35, "weight = P(a | x, y) P(y | x) / Q'(y | a, x)", fontsize=8.5, color=INK)
-    words = "high where the reward model\nsees the attributes, and where\n"
-    words += "the policy wrote it too rarely"
-    ax.text(10.1, 1.9, words, fontsize=8, va="center", color=INK)
+    ax.text(6.8, 5.35, "weight = P(a | x, y) P(y | x) / Q'(y | a, x)", fontsize=8.5, color=INK)
+    words = "high where the reward model\nsees the attributes, where SFT\n"
+    words += "would write it too, and where\nthe policy wrote it too rarely"
+    ax.text(10.0, 3.3, words, fontsize=8, va="center", color=INK)
+    _draw(ax, Box(8.6, 0.7, "train towards\nthe weights", 2.4, 1.0))
+    _arrow(ax, (8.6, 1.7), (8.6, 1.2))
+    _arrow(ax, (7.4, 0.7), (1.7, 2.85), "again from this policy", bend=-0.3, above=-1.6)
     return figure

@@ -25,6 +25,12 @@ METHODS = {
     "SteerLM": "steerlm",
     "SteerLM 2.0": "steerlm 2",
 }
+# A control whose loss is least, with no gradient, at its start: SteerLM 2.0 with equal weights.
+CANNOT_MOVE = "steerlm 2, at random"
+# Controls of `benchmarks/works.py` that came after its last result, in its words.
+NOT_RUN_YET = {
+    "steerlm 2, dealt out": "the weights of a group dealt out at random among its samples",
+}
 # A verdict of works.json -> what it means.
 MEANINGS = {
     "works": "above its start and above every control that trained",
@@ -82,8 +88,9 @@ def of_seeds(
     for row in works.get("means", []):
         if all(row.get(key) == value for key, value in wanted.items()):
             words = f"over {_seeds(row['seeds'])} {_change(row, 'value')}"
-            # A control has no verdict, and a method's is not about other measures or controls.
-            is_judged = measure == "truth" and less in ("start", "itself")
+            # A control has no verdict, and a method's is of greedy answers alone, of the truth, and
+            # beside no control.
+            is_judged = measure == "truth" and less in ("start", "itself") and not temperature
             word = works["verdicts"].get(method) if is_judged else None
             return f"{words}, {word} ({MEANINGS[word]})" if word else words
     return ""
@@ -210,6 +217,12 @@ def kept_its_start(control: str) -> str:
     n_kept = works.get("at their start", {}).get(control, 0)
     if not n_kept:
         return ""
+    if control == CANNOT_MOVE:
+        return (
+            "With equal weights w' = b' = 1/n at the start, so the distance is 0 and so is its "
+            "gradient. This control cannot leave its start: it tests nothing. The difference from "
+            "it is the gain over SteerLM once more."
+        )
     n_seeds = len(works["seeds"])
     words = (
         f"Chosen by validation loss, this control stays at its start in {n_kept} of "
@@ -224,7 +237,8 @@ def kept_its_start(control: str) -> str:
 def control_sentences(method: str) -> list[str]:
     """What a method adds to each of its controls over seeds, and what a control cannot say.
 
-    Greedy truth. Empty where nothing is published. method: as in `of_seeds`.
+    Greedy truth. Controls that were not run yet are named as such. Empty where nothing is
+    published. method: as in `of_seeds`.
     """
     works = _works()
     if method not in works.get("verdicts", {}):
@@ -243,9 +257,24 @@ def control_sentences(method: str) -> list[str]:
             kept = kept_its_start(name)
             if kept:
                 lines.append(kept)
+    for meaning in not_run(method).values():
+        lines.append(f"A control of {title_of[method]} is not run yet: {meaning}.")
     if f"{method}, blind" not in controls:
         lines.append(f"No blind control was run for {title_of[method]}.")
     return lines
+
+
+def not_run(method: str) -> dict[str, str]:
+    """The controls of a method that the result does not have yet -> their meaning.
+
+    method: as in `of_seeds`.
+    """
+    measured = {row["policy"] for row in _works().get("means", [])}
+    missing = {}
+    for name, meaning in NOT_RUN_YET.items():
+        if name.startswith(f"{method}, ") and name not in measured:
+            missing[name] = meaning
+    return missing
 
 
 def _parts(method: str, parts: Iterable[str]) -> list[dict]:
@@ -415,9 +444,9 @@ def verdicts() -> pd.DataFrame:
 
     Columns: method; verdict (works, harms, surer or not shown); truth, greedy and at the other
     temperatures, less the start's; and greedy less that of the control nearest to the method, of
-    those that every seed has. A cell is as "+1.20 [+1.01, +1.39]". Of SteerLM the numbers say how
-    much better answers are that were asked for quality 4 in place of 0, and its name says so. Empty
-    where nothing is published.
+    those that every seed has and that can move. A cell is as "+1.20 [+1.01, +1.39]". Of SteerLM the
+    numbers say how much better answers are that were asked for quality 4 in place of 0, and its
+    name says so. Empty where nothing is published.
     """
     works = _works()
     table = pd.DataFrame(works.get("means", []))
@@ -437,6 +466,7 @@ def verdicts() -> pd.DataFrame:
             at = f"at {line['temperature']:g}" if line["temperature"] else "greedy"
             row[f"{at}, less start"] = _cell(line)
         is_control = own.less.isin(works["controls"]) & (own.seeds == len(works["seeds"]))
+        is_control &= own.less != CANNOT_MOVE
         controls = own[is_control & (own.temperature == 0)]
         if len(controls):
             row["greedy, less nearest control"] = _cell(controls.loc[controls.value.idxmin()])

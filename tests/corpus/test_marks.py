@@ -48,6 +48,12 @@ def test_the_marks_of_responses_of_policies_add_up_to_their_grades():
     assert differ <= 15  # of 480: two things may be wrong with one sentence
 
 
+def test_every_kind_has_a_sign_of_its_own():
+    """On a page without colour a sign alone says what a sentence is."""
+    signs = [sign for sign, _, _ in KINDS.values()]
+    assert len(set(signs)) == len(signs)
+
+
 @pytest.mark.parametrize("number", range(0, 60, 7))
 def test_a_faultless_answer_has_every_item_right_and_nothing_else_of_note(number):
     group = next(generate.groups(1, seed=3, split="train", start=number))

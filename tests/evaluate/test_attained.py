@@ -1,5 +1,7 @@
 """SteerLM 2.0's own measure, and what is said of it."""
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 import torch
@@ -111,9 +113,87 @@ def test_the_two_steps_from_sft_add_up(tmp_path):
     of_one = steps[steps.measure == "true helpfulness"].difference
     assert of_one.tolist() == pytest.approx([-1, 0.5, 0.75, -0.25])
     assert attained.why_beside_sft(steps, "true helpfulness") == (
-        "By true helpfulness, learning to read labels moved SFT by -1.00, and re-weighting moved "
-        "SteerLM by +0.75: together -0.25."
+        "By true helpfulness, SteerLM stands -1.00 from SFT, and SteerLM 2.0 +0.75 from SteerLM: "
+        "together -0.25. No control of this run separates labels or weights from training as such."
     )
+    last = attained.last_iteration(compared(tmp_path, *frames), "true helpfulness")
+    assert last.startswith(
+        "By true helpfulness, the last iteration is shown to add something to the one before it: "
+        "+0.25 ("
+    )
+    fit = attained.fit_in_words(steps, ["true helpfulness", "true nothing"])
+    assert fit.startswith(
+        "By the true helpfulness, answers fit the target worse than SFT's: -0.25 ("
+    )
+    assert fit.endswith(") nats.") and "nothing" not in fit
+
+
+def test_answers_of_which_it_is_not_shown_are_not_said_to_fit_better():
+    columns = ["comparison", "measure", "difference", "low", "high"]
+    steps = pd.DataFrame([("SteerLM 2.0\nless SFT", "m", 1.37, -2.38, 5.12)], columns=columns)
+    assert attained.fit_in_words(steps, ["m"]) == (
+        "By the m, answers are not shown to fit the target better than SFT's: "
+        "+1.37 (-2.38 to +5.12) nats."
+    )
+
+
+def test_a_first_iteration_has_none_before_it():
+    setup = SimpleNamespace(recipe=SimpleNamespace(iterations=1))
+    assert attained.last_iteration(SimpleNamespace(setup=setup), "m") == ""
+
+
+def test_greedy_and_sampled_answers_stand_beside_the_published_seeds(monkeypatch):
+    """Each with its own seeds, without their verdict; of real answers only this seed's score."""
+    columns = ["measure", "policy", "minus SteerLM", "95 % low", "95 % high"]
+    rows_of = [(m, "SteerLM 2.0", 1.0, 0.5, 1.5) for m in ("truth", "truth, greedy")]
+    gains = pd.DataFrame(rows_of, columns=columns)
+    seeds = {0.0: "over five seeds +0.62 (a to b), rises (so)", 0.7: "over five seeds +0.63"}
+    monkeypatch.setattr(
+        attained.published, "of_seeds", lambda method, temperature: seeds.get(temperature, "")
+    )
+    monkeypatch.setattr(attained.published, "reading", lambda method: ["Read so."])
+    assert attained.how_large(gains, 0.7) == (
+        "By the truth, greedy: this seed +1.00 (+0.50 to +1.50), published over five seeds +0.62 "
+        "(a to b). By the truth, sampled at 0.7: this seed +1.00 (+0.50 to +1.50), published over "
+        "five seeds +0.63. Read so."
+    )
+    seeds.clear()
+    assert "published" not in attained.how_large(gains, 0.7)
+    score = gains.assign(measure=["reward model's score", "characters"])
+    assert attained.how_large(score, 0.7) == (
+        "By the reward model's score, sampled at 0.7: this seed +1.00 (+0.50 to +1.50)."
+    )
+
+
+def test_the_parts_say_what_the_gain_is_and_whether_items_are_right():
+    """By hand: habits cost one point less; wrong items are not shown to change, then they fall."""
+    columns = ["part", "SteerLM", "SteerLM 2.0", "difference", "95 % low", "95 % high"]
+    rows_of = [("habits", 2.0, 1.0, -1.0, -1.2, -0.8), ("wrong items", 1.0, 0.96, -0.04, -0.2, 0.1)]
+    parts = pd.DataFrame(rows_of, columns=columns)
+    assert attained.why_over_steerlm(parts) == (
+        "SteerLM 2.0's answers lose less than SteerLM's by: habits (-1.00). "
+        "Wrong items are not shown to change: -0.04 (-0.20 to +0.10)."
+    )
+    fewer = parts.assign(**{"95 % high": -0.01})
+    assert "not shown" not in attained.why_over_steerlm(fewer)
+    assert attained.why_over_steerlm(None) == ""
+
+
+def test_a_style_moves_nearer_to_what_was_asked_for_or_does_not():
+    """Asked for 2: complexity from 1 to 1.5 is nearer, verbosity from 2 to 1.9 is not."""
+    columns = ["measure", "policy", "mean"]
+    rows_of = [
+        ("true complexity", "SteerLM", 1.0),
+        ("true complexity", "SteerLM 2.0", 1.5),
+        ("true verbosity", "SteerLM", 2.0),
+        ("true verbosity", "SteerLM 2.0", 1.9),
+    ]
+    table = pd.DataFrame(rows_of, columns=columns)
+    assert attained.styles_moved(table, "complexity:2,verbosity:2") == [
+        "The mean of true complexity goes from 1.00 to 1.50, nearer to the 2 asked for.",
+        "The mean of true verbosity goes from 2.00 to 1.90, no nearer to the 2 asked for.",
+    ]
+    assert attained.styles_moved(table[:0], "complexity:2,verbosity:2") == []
 
 
 def test_an_iteration_that_trained_nothing_is_named():
@@ -125,11 +205,7 @@ def test_an_iteration_that_trained_nothing_is_named():
             "distance before": [0.5, 0.6],
         }
     ).assign(**{"distance best": [0.5, 0.2]})
-    descents = pd.DataFrame({"equation 8, n = 10": [1, 0.04], "equation 11, n = 10": [1, 2e-6]})
     variances = pd.DataFrame({"ratio": [1.0, 3.0, 2.0]})
-    assert attained.toy_sentence(descents) == (
-        "In the toy the KL ends at 2.0e-06 with the baseline and at 4.0e-02 without."
-    )
     assert attained.variance_sentence(variances) == (
         "On this policy the baseline divides the variance of a group's gradient by 2.0 "
         "(median of 3 prompts, 1.0 to 3.0)."

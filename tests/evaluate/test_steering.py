@@ -146,6 +146,8 @@ def test_the_map_counts_what_was_asked_for():
         "Verbosity moves with labels of quality (+0.40), too."
     ]
     assert steering.most_moved(longer) in range(4)
+    message = steering.cross_message(cross, longer)
+    assert f"leave out 0 (by chance alone about {0.05 * len(cross):.1f});\n" in message
 
 
 def test_without_the_truth_the_reward_model_counts():
@@ -201,13 +203,16 @@ def test_sentences_name_the_attributes_that_are_followed():
     assert words[0].startswith(
         "**verbosity: follows.** One level more of it moves the truth by +0.50 ("
     )
-    assert "more than one level of helpfulness moves it" in words[0]
+    assert "), so from level 0 to 4 by +2.00. A level more is +0.50 (" in words[0]
+    assert words[0].endswith(" above what one of helpfulness moves.")
     behind = slopes.assign(**{"margin": -0.01, "margin low": -0.03, "margin high": 0.01})
     words = steering.sentences(behind)
     assert words[0].endswith(
-        ", a difference of -0.01 (-0.03 to +0.01) from what one level of helpfulness moves it."
+        ". A level differs by -0.01 (-0.03 to +0.01) from what one of helpfulness moves."
     )
-    assert not any("more than one level" in text for text in words)
+    assert not any("A level more is" in text for text in words)
+    narrow = behind.assign(**{"margin high": -0.002})
+    assert "by -0.010 (-0.030 to -0.002) from" in steering.sentences(narrow)[0]
     known = pd.DataFrame({"slope of the truth": {"verbosity": 0.8, "helpfulness": 0.9}})
     assert steering.ceiling(known).endswith("true attribute: helpfulness +0.90, verbosity +0.80.")
     assert steering.ceiling(pd.DataFrame({"R with length": {"verbosity": 0.8}})) == ""
@@ -251,14 +256,34 @@ def test_a_slider_writes_the_label_and_the_policy_answers_it(monkeypatch):
     assert presets.answer["quality 0"].startswith("? I was asked for helpfulness:0,")
 
 
+def test_what_the_labels_move_stands_beside_the_seeds_and_what_they_know(monkeypatch):
+    """By hand: verbosity moves half a level each; helpfulness turns, and its label knows .57."""
+    monkeypatch.setattr(steering, "seeds_in_words", lambda: ["Published so."])
+    slopes = steering.slopes(steered(), RECIPE)
+    words = steering.how_large(slopes)
+    assert words.startswith("Verbosity asked for at 4 in place of 0: follows, +2.00 (")
+    assert "Helpfulness asked for at 4 in place of 0: the wrong way, -4.00 (" in words
+    assert words.endswith(" points of it by the truth. Published so.")
+    by_model = steering.how_large(slopes[slopes["read by"] == "reward model"])
+    assert "by the reward model." in by_model and "Published" not in by_model
+    known = pd.DataFrame({"slope of the truth": {"verbosity": 0.8, "helpfulness": 0.57}})
+    assert steering.unused(known, slopes) == (
+        "The label of helpfulness knows +0.57 points a level; the policy moves -1.000 with it. "
+        "Why is not shown here."
+    )
+    assert steering.unused(known[:1], slopes) == "", "verbosity is followed"
+    assert steering.unused(known.add_suffix(" of none", axis=1), slopes) == ""
+    assert steering.unused(known, slopes[slopes["read by"] == "reward model"]) == ""
+    assert steering.rises(steered(), "verbosity") and not steering.rises(steered(), "helpfulness")
+
+
 def test_what_asking_moves_over_seeds_names_what_is_measured(monkeypatch):
-    """Of a style its own true attribute, of quality the truth; without a published number nothing."""
+    """Of a style its own true attribute; quality has none of its own there, and is left out."""
     made = {"truth": "over two seeds +0.10", "verbosity": "over two seeds +0.40"}
     monkeypatch.setattr(
         steering.published, "of_seeds", lambda method, measure, **asked: made.get(measure, "")
     )
     assert steering.seeds_in_words() == [
-        "Published, asked for quality 4 in place of 0, the truth changes: over two seeds +0.10.",
         "Published, asked for verbosity 4 in place of 0, the true verbosity changes: "
         "over two seeds +0.40.",
     ]
