@@ -171,7 +171,7 @@ def test_the_parts_say_what_the_gain_is_and_whether_items_are_right():
     rows_of = [("habits", 2.0, 1.0, -1.0, -1.2, -0.8), ("wrong items", 1.0, 0.96, -0.04, -0.2, 0.1)]
     parts = pd.DataFrame(rows_of, columns=columns)
     assert attained.why_over_steerlm(parts) == (
-        "SteerLM 2.0's answers lose less than SteerLM's by: habits (-1.00). "
+        "SteerLM 2.0's answers lose less than SteerLM's by: habits (-1.00, -1.20 to -0.80). "
         "Wrong items are not shown to change: -0.04 (-0.20 to +0.10)."
     )
     fewer = parts.assign(**{"95 % high": -0.01})
