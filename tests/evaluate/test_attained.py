@@ -128,7 +128,7 @@ def test_the_two_steps_from_sft_add_up(tmp_path):
     assert fit.endswith(") nats.") and "nothing" not in fit
 
 
-def test_answers_of_which_it_is_not_shown_are_not_said_to_fit_better():
+def test_answers_of_which_it_is_not_shown_are_not_called_a_better_fit():
     columns = ["comparison", "measure", "difference", "low", "high"]
     steps = pd.DataFrame([("SteerLM 2.0\nless SFT", "m", 1.37, -2.38, 5.12)], columns=columns)
     assert attained.fit_in_words(steps, ["m"]) == (

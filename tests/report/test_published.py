@@ -118,7 +118,7 @@ def test_a_control_that_kept_its_start_says_so(works):
     assert published.kept_its_start("dpo, at random") == ""
 
 
-def test_equal_weights_are_said_to_test_nothing_and_dealt_out_ones_to_be_missing(works):
+def test_equal_weights_test_nothing_and_dealt_out_ones_are_missing(works):
     """No sentence says what such a control learns; once the other one has numbers, they stand."""
     row = {"policy": "steerlm 2", "temperature": 0.0, "what": "held out", "measure": "truth"}
     number = {"value": 1.0, "low": 0.5, "high": 1.5, "seeds": 2}
