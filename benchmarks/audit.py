@@ -1,6 +1,7 @@
 """Does the audit foretell what a judge is good for? Twelve judges of the small world, each audited.
 
     python benchmarks/audit.py [--seeds 0 1 2] [--judges "all ratings" "half" ..]
+    python benchmarks/audit.py --join seed-0.json seed-1.json seed-2.json     # results of single seeds
 
 An audit (`hs2lib.audit`) looks at a judge and a policy and knows no truth. In the small world the
 truth is known (`hs2lib.corpus.grade`). So twelve judges, from a good one to one that learnt nothing,
@@ -268,11 +269,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--judges", nargs="+", choices=list(JUDGES), default=list(JUDGES))
     parser.add_argument("--folder", type=Path, default=paths.runs() / "works")
+    parser.add_argument("--join", type=Path, nargs="+", help="results of one commit, put together")
     parser.add_argument("--dry", action="store_true", help="do not write the result")
     options = parser.parse_args(arguments)
     rows = []
-    for seed in options.seeds:
-        rows += rows_of(World(seed, options.folder), options.judges)
+    commit = report.commit()
+    if options.join:
+        rows, commit = joined(options.join)
+        options.seeds = sorted({row["seed"] for row in rows})
+    else:
+        for seed in options.seeds:
+            rows += rows_of(World(seed, options.folder), options.judges)
     table = pd.DataFrame(rows)
     correlations = with_intervals(table)
     print(table.round(2).to_string(index=False))
@@ -292,9 +299,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "prompts": N_AUDITED,
         "data": "generated: the small world",
         "device": report.device(),
-        "commit": report.commit(),
+        "commit": commit,
     }
     paths.write(RESULT, json.dumps(result, indent=1) + "\n")
+
+
+def joined(files: Sequence[Path]) -> tuple[list[dict], str]:
+    """The rows of results that were run seed by seed, and the commit that all of them are of.
+
+    Raises:
+        SystemExit: for results of two commits, or of one seed twice.
+    """
+    results = [json.loads(file.read_text()) for file in files]
+    commits = {result["commit"] for result in results}
+    if len(commits) > 1:
+        sys.exit(f"these results are of several commits: {', '.join(sorted(commits))}")
+    seeds = [seed for result in results for seed in result["seeds"]]
+    if len(seeds) > len(set(seeds)):
+        sys.exit(f"one seed is there twice: {', '.join(map(str, seeds))}")
+    return [row for result in results for row in result["judges"]], commits.pop()
 
 
 def rounded(row: dict) -> dict:

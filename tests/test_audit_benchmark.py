@@ -89,6 +89,25 @@ def test_the_first_line_says_whether_the_audit_is_better():
     assert "no better shown than R with held-out ratings" in words
 
 
+def test_results_of_single_seeds_are_put_together_if_they_are_of_one_commit(tmp_path):
+    """A seed takes half an hour, so seeds are run one by one, and in any order."""
+
+    def written(name, seed, commit):
+        file = tmp_path / name
+        file.write_text(
+            json.dumps({"seeds": [seed], "commit": commit, "judges": [{"seed": seed, "audit": 1}]})
+        )
+        return file
+
+    files = [written("a", 0, "abc"), written("b", 1, "abc")]
+    rows, commit = bench.joined(files)
+    assert [row["seed"] for row in rows] == [0, 1] and commit == "abc"
+    with pytest.raises(SystemExit, match="one seed is there twice: 0, 1, 0"):
+        bench.joined([*files, files[0]])
+    with pytest.raises(SystemExit, match="several commits: abc, xyz"):
+        bench.joined([*files, written("c", 2, "xyz")])
+
+
 # Edits of real answers, read blind
 
 

@@ -399,6 +399,26 @@ def test_the_audits_page_has_the_numbers_of_readers_of_real_edits():
     assert len(by_kind) == 3 and max(by_kind.values()) < 50
 
 
+def test_the_audits_page_has_the_numbers_of_its_judges():
+    """The table of docs/audit.md, and what the best judge and one that learnt nothing had."""
+    result = benchmark("audit")
+    text = (CHECKOUT / "docs/audit.md").read_text()
+
+    def cell(row, value, low, high):
+        return f"{plain(row[value])} [{plain(row[low])}, {plain(row[high])}]"
+
+    audited, *others = result["correlations"]
+    assert f"| {cell(audited, 'Spearman', 'low', 'high')} | |" in text
+    for row in others:
+        less = cell(row, "audit less it", "less, low", "less, high")
+        assert f"| {cell(row, 'Spearman', 'low', 'high')} | {less} |" in text
+    assert result["seeds"] == [0, 1, 2] and "in three seeds" in text
+    judges = pd.DataFrame(result["judges"])
+    for judge, words in (("a quarter, all dealt out", "{} %;"), ("all ratings", "{} %. So")):
+        first, second, third = judges[judges.judge == judge].audit
+        assert words.format(f"{first:.0f}, {second:.0f} and {third:.0f}") in text
+
+
 def gpu_rows(parts):
     """The lines of docs/gpu.md that a run of `make gpu-check` has the numbers of."""
     shapes = parts["exact"]["shapes"].values()

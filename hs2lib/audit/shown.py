@@ -1,7 +1,7 @@
 """How notebook 17 shows an audit: its table, one answer after each edit, sentences."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -103,52 +103,59 @@ def record() -> dict:
 
 
 def foretells() -> list[str]:
-    """What was published of audits and of what judges gain, or none yet; a sentence each.
-
-    Of several seeds each judge has its means.
-    """
+    """What was published of audits and of what judges gain, or none yet; a sentence each."""
     published = record()
     if not published:
         return ["Nothing is published yet (`make bench NAME=audit`)."]
-    seeds = published["seeds"]
-    over = f"seed {seeds[0]}" if len(seeds) == 1 else f"means of {len(seeds)} seeds"
-    judges = _means_of(published)
-    numbers = judges[NUMBER]
+    rows = pd.DataFrame(published["judges"])
+    seeds = _listed(published["seeds"], "d")
+    word = "seed" if len(published["seeds"]) == 1 else "seeds"
+    least = rows[NUMBER].min()
+    most = rows[NUMBER].max()
     lines = [
-        f"Published, {over}, generated data: all {len(judges)} judges have between "
-        f"{numbers.min():.0f} and {numbers.max():.0f} %."
+        f"Published, {rows.judge.nunique()} judges in {word} {seeds}, generated data. "
+        f"Their numbers lie between {least:.0f} and {most:.0f} %.",
     ]
-    if LEARNT_NOTHING in judges.index:
-        lines += _beside_the_one_that_learnt_nothing(judges)
+    if LEARNT_NOTHING in set(rows.judge):
+        lines += _beside_the_one_that_learnt_nothing(published)
     return [*lines, _correlations_in_words(published["correlations"])]
 
 
-def _means_of(published: dict) -> pd.DataFrame:
-    """What was measured of each judge, the mean over seeds: judges down, measures across."""
-    frame = pd.DataFrame(published["judges"]).drop(columns="seed")
-    return frame.groupby("judge", sort=False).mean()
+def _of_judge(published: dict, name: str) -> pd.DataFrame:
+    """What was measured of one judge: a row for each seed, in their order."""
+    rows = pd.DataFrame(published["judges"])
+    return rows[rows.judge == name].sort_values("seed").set_index("seed")
 
 
-def _beside_the_one_that_learnt_nothing(judges: pd.DataFrame) -> list[str]:
+def _listed(values: Iterable[float], number: str) -> str:
+    """The numbers of the seeds in a row, each in this format."""
+    texts = [format(value, number) for value in values]
+    if len(texts) == 1:
+        return texts[0]
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def _beside_the_one_that_learnt_nothing(published: dict) -> list[str]:
     """Whether the number tells the best judge from one that learnt nothing; a sentence each.
 
-    judges: of `_means_of`.
+    Seed by seed. The best judge is the one with the largest mean gain.
     """
-    nothing = judges.loc[LEARNT_NOTHING]
-    best = judges.loc[judges[GAIN].idxmax()]
-    low = nothing[f"{NUMBER}, low"]
-    high = nothing[f"{NUMBER}, high"]
-    lines = [
-        f"The one whose ratings were dealt out at random has {nothing[NUMBER]:.0f} % "
-        f"({low:.0f} to {high:.0f}). Its choice of the best of eight answers gains "
-        f"{nothing[GAIN]:+.2f} points of truth over their mean.",
-        f"The best judge has {best[NUMBER]:.0f} %, and its choice gains {best[GAIN]:+.2f} points.",
+    gains = pd.DataFrame(published["judges"]).groupby("judge", sort=False)[GAIN].mean()
+    nothing = _of_judge(published, LEARNT_NOTHING)
+    best = _of_judge(published, gains.idxmax())
+    n_above = int((best[NUMBER] > nothing[f"{NUMBER}, high"]).sum())
+    n_seeds = len(best)
+    conclusion = "So the number alone does not tell a judge that learnt from one that did not."
+    if n_above == n_seeds:
+        conclusion = "So the number tells these two apart."
+    return [
+        f"The one whose ratings were dealt out at random has {_listed(nothing[NUMBER], '.0f')} %. "
+        f"Its choice of the best of eight answers gains {_listed(nothing[GAIN], '+.2f')} points of "
+        "truth over their mean.",
+        f"The best judge has {_listed(best[NUMBER], '.0f')} %, and its choice gains "
+        f"{_listed(best[GAIN], '+.2f')} points.",
+        f"It stands above the other's interval in {n_above} of {n_seeds} seeds. {conclusion}",
     ]
-    if best[NUMBER] <= high:
-        conclusion = "So the number alone does not tell a judge that learnt from one that did not."
-    else:
-        conclusion = "So the best judge is above the interval of one that learnt nothing."
-    return [*lines, conclusion]
 
 
 def _correlations_in_words(rows: Sequence[dict]) -> str:
@@ -169,11 +176,14 @@ def _number_of_nothing() -> str:
     published = record()
     if not published:
         return ""
-    judges = _means_of(published)
-    if LEARNT_NOTHING not in judges.index:
+    numbers = _of_judge(published, LEARNT_NOTHING)
+    if numbers.empty:
         return ""
-    number = judges.loc[LEARNT_NOTHING, NUMBER]
-    return f" In the small world a judge that learnt nothing had {number:.0f} %."
+    seeds = "in one seed" if len(numbers) == 1 else f"in {len(numbers)} seeds"
+    return (
+        f" In the small world a judge that learnt nothing had "
+        f"{_listed(numbers[NUMBER], '.0f')} % {seeds}."
+    )
 
 
 def verdict(audited: Audit) -> list[str]:

@@ -411,20 +411,23 @@ def test_what_is_published_of_audits_stands_with_its_seeds(tmp_path, monkeypatch
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(record))
     assert shown.foretells() == [
-        "Published, means of 2 seeds, generated data: all 2 judges have between 73 and 77 %.",
-        "The one whose ratings were dealt out at random has 73 % (67 to 77). Its choice of the "
-        "best of eight answers gains -0.10 points of truth over their mean.",
-        "The best judge has 77 %, and its choice gains +0.90 points.",
-        "So the number alone does not tell a judge that learnt from one that did not.",
+        "Published, 2 judges in seeds 0 and 1, generated data. Their numbers lie between 72 and "
+        "78 %.",
+        "The one whose ratings were dealt out at random has 72 and 74 %. Its choice of the best of "
+        "eight answers gains -0.10 and -0.10 points of truth over their mean.",
+        "The best judge has 76 and 78 %, and its choice gains +0.90 and +0.90 points.",
+        "It stands above the other's interval in 1 of 2 seeds. So the number alone does not tell a "
+        "judge that learnt from one that did not.",
         "Spearman's R over judges with that gain: the audit 0.50; SD within 0.50 "
         "[the audit less it: -0.60 (-0.90 to -0.10)].",
     ]
-    assert shown._number_of_nothing().endswith("a judge that learnt nothing had 73 %.")
+    assert shown._number_of_nothing().endswith("learnt nothing had 72 and 74 % in 2 seeds.")
     apart = [row | {"audit, high": 74.0} for row in judges[:2]]
     file.write_text(json.dumps(record | {"seeds": [0], "judges": apart}))
     words = shown.foretells()
-    assert words[0].startswith("Published, seed 0, generated data: all 2 judges")
-    assert words[3] == "So the best judge is above the interval of one that learnt nothing."
+    assert words[0].startswith("Published, 2 judges in seed 0, generated data.")
+    assert words[3].endswith("in 1 of 1 seeds. So the number tells these two apart.")
+    assert shown._number_of_nothing().endswith("learnt nothing had 72 % in one seed.")
 
 
 def labels(path, groups, better):
