@@ -17,7 +17,11 @@ The predictors are
     audit                  the audit's number;
     R with held-out ratings    of the judge's score, on rated answers that it did not learn;
     pairs right            of those rated answers, two to a prompt;
-    minus R with length    minus R of the score with length, within prompts of the policy.
+    minus R with length    minus R of the score with length, within prompts of the policy;
+    SD within              of the score, among the policy's answers to one prompt.
+
+The last was added when seed 0 had been seen and before seeds 1 and 2 were: judges of one scale that
+learnt less move less. Of judges with other scales it says nothing.
 
 Judges and samples are kept by seed, so a run that was stopped goes on. A seed takes about half an
 hour of one core, most of it training. PPO is not run: 36 policies would take days.
@@ -56,7 +60,13 @@ LONGEST = 160  # tokens of an answer
 WEIGHTS = np.array(head_weights("goodness", ATTRIBUTES))  # [A]
 N_BOOT = 2000
 GAIN = "gain of best of 8"
-PREDICTORS = ("audit", "R with held-out ratings", "pairs right", "minus R with length")
+PREDICTORS = (
+    "audit",
+    "R with held-out ratings",
+    "pairs right",
+    "minus R with length",
+    "SD within",
+)
 
 Change = Callable[[Sequence[Group]], list[Group]]
 
