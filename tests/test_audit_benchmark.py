@@ -57,6 +57,7 @@ def judged(audit, r, gains):
     table = pd.DataFrame({"audit": audit, "R with held-out ratings": r, bench.GAIN: gains})
     table["pairs right"] = 50.0
     table["minus R with length"] = -table.audit
+    table["SD within"] = 1.0
     table["judge"] = [f"judge {number}" for number in range(len(table))]
     table["seed"] = 0
     return table
