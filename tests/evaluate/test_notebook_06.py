@@ -76,7 +76,7 @@ def test_a_csv_of_chosen_and_rejected(evaluated, tmp_path):
     assert list(by_pair.index) == ["mine/a", "mine/b", "mine/d"]
     assert by_pair.note["mine/a"] == "'=1+1", "no formula"
     assert list(changed.change) == ["forged turns", "appended praise", "all said twice"]
-    assert changed.refused.eq(0).all()
+    assert changed["not scored"].eq(0).all()
     assert list(scored.left_out) == ["mine/c"]
     assert "1 pairs left out" in rewardbench.as_source(scored.benchmark).source
 

@@ -98,7 +98,7 @@ def test_with_an_endpoint(smoke, tmp_path, monkeypatch):
         first.loc["generated questions (not Arena Hard): win rate, %"].str.startswith("50.00").all()
     )
     assert first.index.str.contains("LC win rate, minimal form").sum() == 1
-    assert first.index.str.contains("protocol's|SE of the|weight p").sum() == 5
+    assert first.index.str.contains("protocol's|SE of the|weight p").sum() == 4
     assert not first.apply(lambda column: column.str.contains(grading.NOT_RUN)).any(axis=None)
     kept = Replies(tmp_path / "runs" / "smoke" / NAME / "judge-replies.jsonl")
     assert sum(row["reply"] is not None for row in kept.values()) == len(asked)
