@@ -786,7 +786,7 @@ def score_gains(
 ) -> pd.DataFrame:
     """What the `changes` add to the score of a response, a mean over all responses.
 
-    Paper: silent. Columns: change, responses, not scored (responses that the model does not score at
+    Paper: silent. Columns: change, responses, refused (responses that the model does not score at
     all), gained, low, high (95 % interval by prompt), and "in SDs", gained over the SD of the
     unchanged scores. A pair that is left out after a change is not compared.
 
