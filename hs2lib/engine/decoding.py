@@ -97,10 +97,9 @@ def _draw(scaled: Tensor, draws: Tensor, top_p: float, first: int = FIRST) -> Te
     mass = p.cumsum(-1)  # [R, K]
     dropped = mass - p >= top_p  # [R, K]
     if first >= size:
-        weights = torch.zeros_like(p).scatter(
-            -1, ids, p.masked_fill(dropped, 0.0)
-        )  # [R, V], in the order of the ids
-        return _inverse(weights, draws)
+        p = p.masked_fill(dropped, 0.0)
+        in_order = torch.zeros_like(p).scatter(-1, ids, p)  # [R, V], in the order of the ids
+        return _inverse(in_order, draws)
     # In the order of the ids; those that are not kept come last and have no weight.
     ids, order = ids.masked_fill(dropped, size).sort(-1)
     p = p.gather(-1, order).masked_fill(ids == size, 0.0)  # [R, K]

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from hs2lib.align import steerlm2
-from hs2lib.evaluate import content, gallery, response_rows, selection
+from hs2lib.evaluate import content, gallery, questions, response_rows, selection
 from hs2lib.evaluate.comparison import Comparison
 from hs2lib.evaluate.response_rows import GREEDY, SCORE, TRUTH, score_of, truth_of
 from hs2lib.group import ATTRIBUTES, Group, named_numbers
@@ -292,12 +292,13 @@ def conclusion(gains: pd.DataFrame, over_sft: pd.DataFrame, measure: str) -> str
     measure: by which is judged, as the goodness of greedy answers.
     """
     final = gains[(gains.policy == "SteerLM 2.0") & (gains.measure == measure)].iloc[0]
-    if final["95 % low"] > 0:
-        verdict = "improves on SteerLM here"
-    elif final["95 % high"] < 0:
-        verdict = "is worse than SteerLM here"
-    else:
-        verdict = "is not shown to improve on SteerLM here"
+    verdict = questions.beside_0(
+        final["95 % low"],
+        final["95 % high"],
+        above="improves on SteerLM here",
+        below="is worse than SteerLM here",
+        neither="is not shown to improve on SteerLM here",
+    )
     return (
         f"**SteerLM 2.0 {verdict}** ({measure}): {_in_words(final)}. "
         f"{_beside_sft(over_sft.set_index('measure').loc[measure])}"
@@ -317,12 +318,13 @@ def _in_words(row: pd.Series) -> str:
 
 def _beside_sft(row: pd.Series) -> str:
     """Where SteerLM 2.0 stands beside SFT, in a sentence."""
-    if row["95 % high"] < 0:
-        where = "stays below"
-    elif row["95 % low"] > 0:
-        where = "ends above"
-    else:
-        where = "is not clearly above or below"
+    where = questions.beside_0(
+        row["95 % low"],
+        row["95 % high"],
+        above="ends above",
+        below="stays below",
+        neither="is not clearly above or below",
+    )
     return f"It {where} SFT, {_in_words(row)}."
 
 
@@ -394,12 +396,13 @@ def fit_in_words(steps: pd.DataFrame, measures: Sequence[str]) -> str:
         if measure not in of_final.index:
             continue
         row = of_final.loc[measure]
-        if row["low"] > 0:
-            fit = "fit the target better than SFT's"
-        elif row["high"] < 0:
-            fit = "fit the target worse than SFT's"
-        else:
-            fit = "are not shown to fit the target better than SFT's"
+        fit = questions.beside_0(
+            row["low"],
+            row["high"],
+            above="fit the target better than SFT's",
+            below="fit the target worse than SFT's",
+            neither="are not shown to fit the target better than SFT's",
+        )
         interval = f"{row['difference']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f})"
         lines.append(f"By the {measure}, answers {fit}: {interval} nats.")
     return " ".join(lines)
@@ -415,12 +418,13 @@ def last_iteration(compared: Comparison, measure: str) -> str:
         return ""
     gains = compared.gains(iterations[-2])
     row = gains[(gains.policy == iterations[-1]) & (gains.measure == measure)].iloc[0]
-    if row["95 % low"] > 0:
-        shown = "is shown to add something to"
-    elif row["95 % high"] < 0:
-        shown = "is worse than"
-    else:
-        shown = "is not shown to add anything to"
+    shown = questions.beside_0(
+        row["95 % low"],
+        row["95 % high"],
+        above="is shown to add something to",
+        below="is worse than",
+        neither="is not shown to add anything to",
+    )
     return f"By {measure}, the last iteration {shown} the one before it: {_in_words(row)}."
 
 
