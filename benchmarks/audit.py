@@ -1,17 +1,20 @@
-"""Does the audit foretell what a judge is good for? Twelve judges of the small world, each audited.
+"""Does the audit foretell what a judge is good for? Judges of the small world, each audited.
 
-    python benchmarks/audit.py [--seeds 0 1 2] [--judges "all ratings" "half" ..]
+    python benchmarks/audit.py [--seeds 0 1 2] [--judges "all ratings" "half" ..] [--ppo]
     python benchmarks/audit.py --join seed-0.json seed-1.json seed-2.json     # results of single seeds
 
 An audit (`hs2lib.audit`) looks at a judge and a policy and knows no truth. In the small world the
-truth is known (`hs2lib.corpus.grade`). So twelve judges, from a good one to one that learnt nothing,
-are audited on one policy (SFT of `benchmarks/works.py`) with 200 prompts of eight answers each. On
-200 other prompts the judge then chooses the best of eight answers. What that choice gains in truth
-over the mean of the eight is what the audit should foretell.
+truth is known (`hs2lib.corpus.grade`). So thirteen judges, from a good one to one that learnt
+nothing, are audited on one policy (SFT of `benchmarks/works.py`) with 200 prompts of eight answers
+each. On 200 other prompts the judge then chooses the best of eight answers. What that choice gains
+in truth over the mean of the eight is what the audit should foretell. With `--ppo` the policy is
+also trained by PPO on the judge's score, by the recipe of tier demo. What that gains in truth over
+SFT on those other prompts, greedy and sampled, should be foretold too.
 
 The judges are the reward model of notebook 05 at tier demo, and what is left of it on fewer
-ratings, on ratings that are dealt out among the answers in part, and on answers under other prompts.
-Spearman's R of each predictor and the gain is taken over the judges of a seed, then averaged over
+ratings, on ratings that are dealt out among the answers in part, and on answers under other prompts;
+and one that learnt from preferences, by Bradley-Terry, which of two answers is the more helpful.
+Spearman's R of each predictor and a gain is taken over the judges of a seed, then averaged over
 seeds. Its interval draws judges. The same draws give the interval of a difference of two predictors.
 The predictors are
 
@@ -22,10 +25,10 @@ The predictors are
     SD within              of the score, among the policy's answers to one prompt.
 
 The last was added when seed 0 had been seen and before seeds 1 and 2 were: judges of one scale that
-learnt less move less. Of judges with other scales it says nothing.
+learnt less move less. Of judges with other scales it says nothing: one of preferences has another.
 
-Judges and samples are kept by seed, so a run that was stopped goes on. A seed takes about half an
-hour of one core, most of it training. PPO is not run: 36 policies would take days.
+Judges, policies and samples are kept by seed, so a run that was stopped goes on. A seed takes about
+half an hour of one core, most of it training, and with `--ppo` an hour more.
 """
 
 import argparse
@@ -42,25 +45,32 @@ import pandas as pd
 from scipy import stats
 
 from hs2lib import paths
+from hs2lib.align import ppo
 from hs2lib.audit.auditing import LENGTH, audit
 from hs2lib.corpus.grade import true_goodness
+from hs2lib.data.load import Loaded
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models import reward_training
+from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
 from hs2lib.report import report
+from hs2lib.run.setup import Setup
 
 sys.path.insert(0, str(Path(__file__).parent))
-from works import REWARD_MODEL, World, blind
+from works import REWARD_MODEL, World, blind, proximal
 
 RESULT = paths.reports() / "benchmarks" / "audit.json"
 N_AUDITED = 200  # held-out prompts that are audited; as many others are gained on
 N_ANSWERS = 8
 LONGEST = 160  # tokens of an answer
-WEIGHTS = np.array(head_weights("goodness", ATTRIBUTES))  # [A]
+WEIGHTS = np.array(head_weights("goodness", ATTRIBUTES))  # [A], of ratings
 N_BOOT = 2000
 GAIN = "gain of best of 8"
+# What PPO on a judge's score gains over SFT, by how both are sampled. What is greedy comes first:
+# by that the project says whether a method works.
+PPO_GAINS = {"gain of PPO, greedy": 0.0, "gain of PPO, sampled at 1": 1.0}
 PREDICTORS = (
     "audit",
     "R with held-out ratings",
@@ -102,6 +112,11 @@ def quarter_dealt(groups: Sequence[Group]) -> list[Group]:
     return dealt(1.0)(share_of(1 / 4)(groups))
 
 
+# The recipe of a judge of preferences is that of the named run "w. HH-RLHF" of notebook 05: it only
+# learns which of two answers has the higher rating of helpfulness.
+PREFERENCES = "preferences"
+RECIPES = {PREFERENCES: {"objective": "bradley-terry", "compare": "helpfulness"}}
+
 # What a judge is called -> its folder, and what its training answers go through. The first two are
 # judges of `works.py` too.
 JUDGES: dict[str, tuple[str, Change]] = {
@@ -123,7 +138,15 @@ JUDGES: dict[str, tuple[str, Change]] = {
         "judges/quarter-blind",
         lambda groups: blind(share_of(1 / 4)(groups)),
     ),
+    PREFERENCES: ("judges/preferences", list),
 }
+
+
+def weights_of(judge: RewardModel) -> np.ndarray:
+    """How a judge's outputs are weighed to one score [A]: as goodness, or its one output as it is."""
+    if len(judge.attributes) == 1:
+        return np.ones(1)
+    return np.array(head_weights("goodness", judge.attributes))
 
 
 def gain(chosen_by: np.ndarray, truth: np.ndarray) -> float:
@@ -140,11 +163,11 @@ def gain(chosen_by: np.ndarray, truth: np.ndarray) -> float:
 def held_out_ratings(world: World, judge: RewardModel) -> dict[str, float]:
     """R of score and rating on rated answers that no judge learnt, and pairs in their order.
 
-    Both weigh the attributes as goodness does. A pair of equal ratings does not count.
+    Ratings are weighed as goodness is. A pair of equal ratings does not count.
     """
     setup = world.setup(REWARD_MODEL)
     groups = reward_training.load_parts(setup).groups["test"]
-    scores = judge.score(groups).double().numpy() @ WEIGHTS  # [R]
+    scores = judge.score(groups).double().numpy() @ weights_of(judge)  # [R]
     labels = []
     for group in groups:
         labels += [response.labels for response in group.responses]
@@ -163,8 +186,67 @@ def held_out_ratings(world: World, judge: RewardModel) -> dict[str, float]:
     }
 
 
-def rows_of(world: World, judges: Sequence[str]) -> list[dict]:
-    """What each judge's audit says at a seed, and what the judge gains on other prompts."""
+def reward_of(judge: RewardModel) -> Callable[[Loaded, Setup], RewardModel]:
+    """What makes PPO's reward of a judge: its score, standardised on rated answers."""
+
+    def reward(rated: Loaded, setup: Setup) -> RewardModel:
+        groups = rated.groups[: setup.recipe.n_standard]
+        folded = ppo.standardised(judge, groups, weights_of(judge), budget=setup.recipe.budget)
+        return folded.requires_grad_(False).eval()
+
+    return reward
+
+
+def rewarded_by(world: World, name: str, judge: RewardModel) -> Policy:
+    """SFT's policy after PPO on a judge's score, by the recipe of tier demo; kept."""
+    place = world.folder / "ppo-by" / Path(JUDGES[name][0]).name
+    if not place.is_dir():
+        began = time.monotonic()
+        policy = world.policy("sft")
+        proximal(world, policy, reward_of(judge))
+        policy.save(place)
+        seconds = time.monotonic() - began
+        print(f"seed {world.seed}, PPO by {name}: {seconds:.0f} s", flush=True)
+    return load_policy(place)
+
+
+def reached(policy: Policy, prompts: Sequence[Group], temperature: float, seed: int) -> float:
+    """The mean true goodness of a policy's answers: one to a prompt where greedy, else `N_ANSWERS`."""
+    answered = rollouts(
+        policy,
+        prompts,
+        n=N_ANSWERS if temperature else 1,
+        temperature=temperature,
+        top_p=1.0,
+        max_new_tokens=LONGEST,
+        seed=seed,
+        batch=512,
+        progress=False,
+    )
+    return float(np.mean([true_goodness(group).mean() for group in answered]))
+
+
+def gains_of_ppo(
+    world: World, name: str, judge: RewardModel, prompts: Sequence[Group]
+) -> dict[str, float]:
+    """What PPO on a judge's score gains in truth over SFT on these prompts; kept."""
+    file = world.folder / "ppo-by" / f"{Path(JUDGES[name][0]).name}.json"
+    if not file.is_file():
+        policy = rewarded_by(world, name, judge)
+        start = world.policy("sft")
+        gains = {}
+        for words, temperature in PPO_GAINS.items():
+            after = reached(policy, prompts, temperature, world.seed)
+            gains[words] = after - reached(start, prompts, temperature, world.seed)
+        paths.write(file, json.dumps(gains))
+    return json.loads(file.read_text())
+
+
+def rows_of(world: World, judges: Sequence[str], with_ppo: bool = False) -> list[dict]:
+    """What each judge's audit says at a seed, and what the judge gains on other prompts.
+
+    with_ppo: whether a policy is trained on each judge's score, too.
+    """
     policy = world.policy("sft")
     folder = world.folder / "audit"
     audited_prompts = world.held_out[:N_AUDITED]
@@ -181,10 +263,10 @@ def rows_of(world: World, judges: Sequence[str]) -> list[dict]:
     rows = []
     for name in judges:
         place, change = JUDGES[name]
-        judge = world.judge(place, change)
+        judge = world.judge(place, change, RECIPES.get(name))
         began = time.monotonic()
         audited = audit(judge, policy, file, folder, n=N_ANSWERS, **sampling)
-        scores = judge.score(answered).double().numpy() @ WEIGHTS  # [prompts * n]
+        scores = judge.score(answered).double().numpy() @ weights_of(judge)  # [prompts * n]
         row = {"seed": world.seed, "judge": name, "audit": audited.number.estimate}
         row |= {"audit, low": audited.number.low, "audit, high": audited.number.high}
         row |= {"by length": audited.by_length.estimate}
@@ -202,6 +284,8 @@ def rows_of(world: World, judges: Sequence[str]) -> list[dict]:
             "gain by truth": gain(truth, truth),
         }
         row |= {"seconds": time.monotonic() - began}
+        if with_ppo:
+            row |= gains_of_ppo(world, name, judge, others)
         rows.append(row)
         print(
             f"seed {world.seed}, {name}: audit {row['audit']:.0f}, {GAIN} {row[GAIN]:.2f}",
@@ -210,19 +294,21 @@ def rows_of(world: World, judges: Sequence[str]) -> list[dict]:
     return rows
 
 
-def rank_correlations(table: pd.DataFrame) -> dict[str, float]:
-    """Spearman's R of each predictor and the gain over the judges of a seed, mean over seeds."""
+def rank_correlations(table: pd.DataFrame, gained: str = GAIN) -> dict[str, float]:
+    """Spearman's R of each predictor and a gain over the judges of a seed, mean over seeds."""
     out = {}
     for predictor in PREDICTORS:
         of_seeds = []
         for _, part in table.groupby("seed"):
-            if part[predictor].nunique() > 1 and part[GAIN].nunique() > 1:
-                of_seeds.append(stats.spearmanr(part[predictor], part[GAIN])[0])
+            if part[predictor].nunique() > 1 and part[gained].nunique() > 1:
+                of_seeds.append(stats.spearmanr(part[predictor], part[gained])[0])
         out[predictor] = float(np.mean(of_seeds)) if of_seeds else np.nan
     return out
 
 
-def with_intervals(table: pd.DataFrame, n_boot: int = N_BOOT, seed: int = 0) -> list[dict]:
+def with_intervals(
+    table: pd.DataFrame, n_boot: int = N_BOOT, seed: int = 0, gained: str = GAIN
+) -> list[dict]:
     """The rank correlations, and the audit's less each other one's, with intervals by judge."""
     names = table.judge.unique()
     drawn = np.random.default_rng(seed)
@@ -230,9 +316,10 @@ def with_intervals(table: pd.DataFrame, n_boot: int = N_BOOT, seed: int = 0) -> 
     resampled = []
     for _ in range(n_boot):
         sample = drawn.choice(names, len(names))
-        resampled.append(rank_correlations(pd.concat([by_judge[name] for name in sample])))
+        drawn_judges = pd.concat([by_judge[name] for name in sample])
+        resampled.append(rank_correlations(drawn_judges, gained))
     draws = pd.DataFrame(resampled)
-    estimate = rank_correlations(table)
+    estimate = rank_correlations(table, gained)
     rows = []
     for predictor in PREDICTORS:
         row = {"predictor": predictor, "Spearman": estimate[predictor]}
@@ -245,14 +332,14 @@ def with_intervals(table: pd.DataFrame, n_boot: int = N_BOOT, seed: int = 0) -> 
     return rows
 
 
-def in_words(rows: Sequence[dict]) -> str:
-    """The first line of the result: whether the audit is any better than its alternatives."""
+def in_words(rows: Sequence[dict], gained: str = GAIN) -> str:
+    """The first line of a result: whether the audit is any better than its alternatives."""
     audited = rows[0]
     number = f"{audited['Spearman']:.2f} ({audited['low']:.2f} to {audited['high']:.2f})"
     better = [row["predictor"] for row in rows[1:] if row["less, low"] > 0]
     worse = [row["predictor"] for row in rows[1:] if row["less, high"] < 0]
     unclear = [row["predictor"] for row in rows[1:] if row["less, low"] <= 0 <= row["less, high"]]
-    parts = [f"Spearman of audit and {GAIN}: {number}"]
+    parts = [f"Spearman of audit and {gained}: {number}"]
     for words, which in (
         ("better than", better),
         ("no better shown than", unclear),
@@ -268,6 +355,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--judges", nargs="+", choices=list(JUDGES), default=list(JUDGES))
+    parser.add_argument("--ppo", action="store_true", help="train a policy with every judge, too")
     parser.add_argument("--folder", type=Path, default=paths.runs() / "works")
     parser.add_argument("--join", type=Path, nargs="+", help="results of one commit, put together")
     parser.add_argument("--dry", action="store_true", help="do not write the result")
@@ -279,12 +367,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.seeds = sorted({row["seed"] for row in rows})
     else:
         for seed in options.seeds:
-            rows += rows_of(World(seed, options.folder), options.judges)
+            rows += rows_of(World(seed, options.folder), options.judges, options.ppo)
     table = pd.DataFrame(rows)
     correlations = with_intervals(table)
     print(table.round(2).to_string(index=False))
     print(pd.DataFrame(correlations).round(2).to_string(index=False))
     print(in_words(correlations))
+    of_ppo = {}
+    for gained in PPO_GAINS:
+        if gained in table and table[gained].notna().all():
+            of_ppo[gained] = with_intervals(table, gained=gained)
+            print(in_words(of_ppo[gained], gained))
     if options.dry:
         return
     result = {
@@ -294,6 +387,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "goal": "the audit ranks judges better than R, pairs right and length",
         "met": all(row["less, low"] > 0 for row in correlations[1:]),
         "correlations": [rounded(row) for row in correlations],
+        "of PPO": {name: [rounded(row) for row in of_gain] for name, of_gain in of_ppo.items()},
         "judges": [rounded(row) for row in rows],
         "seeds": options.seeds,
         "prompts": N_AUDITED,

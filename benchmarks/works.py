@@ -172,12 +172,21 @@ class World:
         """A reward model that learnt from answers under other prompts than their own."""
         return self.judge("reward-model-blind", blind)
 
-    def judge(self, name: str, change: Callable[[Sequence[Group]], list[Group]]) -> RewardModel:
-        """A reward model on the rated groups as `change` leaves those of the train part."""
+    def judge(
+        self,
+        name: str,
+        change: Callable[[Sequence[Group]], list[Group]],
+        recipe: dict[str, object] | None = None,
+    ) -> RewardModel:
+        """A reward model on the rated groups as `change` leaves those of the train part.
+
+        recipe: what differs from the recipe of tier demo.
+        """
         place = self.folder / name
         if not place.is_dir():
             began = time.monotonic()
             setup = self.setup(REWARD_MODEL)
+            setup = replace(setup, recipe=replace(setup.recipe, **(recipe or {})))
             data = reward_training.load_parts(setup)
             parts = dict(data.groups) | {"train": change(data.groups["train"])}
             data = replace(data, groups=parts)

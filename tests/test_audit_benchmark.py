@@ -7,6 +7,8 @@ import importlib
 import json
 import sys
 from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,7 @@ import pytest
 
 from hs2lib.audit import auditing
 from hs2lib.data.load import load
-from hs2lib.group import Group, Response, Turn
+from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import root
 
@@ -106,6 +108,60 @@ def test_results_of_single_seeds_are_put_together_if_they_are_of_one_commit(tmp_
         bench.joined([*files, files[0]])
     with pytest.raises(SystemExit, match="several commits: abc, xyz"):
         bench.joined([*files, written("c", 2, "xyz")])
+
+
+def test_a_judge_of_preferences_has_one_score_and_the_recipe_of_the_named_run(tmp_path):
+    """Which of two answers is more helpful is all it learns, as "w. HH-RLHF" of notebook 05."""
+    setup = bench.World(0, tmp_path).setup(bench.REWARD_MODEL)
+    recipe = replace(setup.recipe, **bench.RECIPES[bench.PREFERENCES])
+    assert recipe.objective == "bradley-terry" and recipe.compare == "helpfulness"
+    judge = RewardModel.new("tiny", attributes=("reward",))
+    assert bench.weights_of(judge).tolist() == [1.0]
+    rated = RewardModel.new("tiny", attributes=ATTRIBUTES)
+    assert bench.weights_of(rated) == pytest.approx([0.65, 0.8, 0.45, 0, 0])
+
+
+def test_ppo_is_rewarded_by_the_judges_score_standardised(groups):
+    """On the rated answers that set its scale the reward has mean 0 and SD 1; order is the judge's."""
+    judge = RewardModel.new("tiny", attributes=ATTRIBUTES)
+    recipe = SimpleNamespace(n_standard=16, budget=4096)
+    rated = SimpleNamespace(groups=groups[:16])
+    reward = bench.reward_of(judge)(rated, SimpleNamespace(recipe=recipe))
+    rewards = reward.score(groups[:16])[:, 0].double().numpy()
+    assert rewards.mean() == pytest.approx(0, abs=1e-4)
+    assert rewards.std() == pytest.approx(1, abs=1e-4)
+    scores = judge.score(groups[:16]).double().numpy() @ bench.weights_of(judge)
+    assert np.corrcoef(rewards, scores)[0, 1] == pytest.approx(1, abs=1e-4)
+    assert not any(weight.requires_grad for weight in reward.parameters())
+
+
+def test_gains_of_ppo_are_less_sft_and_kept(tmp_path, monkeypatch):
+    """By hand: an answer of 3 in place of 2, greedy; 1.5 in place of 1, sampled."""
+    truths = {"sft": {0.0: 2.0, 1.0: 1.0}, "trained": {0.0: 3.0, 1.0: 1.5}}
+    asked = []
+
+    def reached(policy, prompts, temperature, seed):
+        asked.append((policy, temperature, seed))
+        return truths[policy][temperature]
+
+    monkeypatch.setattr(bench, "reached", reached)
+    monkeypatch.setattr(bench, "rewarded_by", lambda *arguments: "trained")
+    world = SimpleNamespace(folder=tmp_path, seed=7, policy=lambda name: name)
+    gains = bench.gains_of_ppo(world, "half", None, [])
+    assert gains == {"gain of PPO, greedy": 1.0, "gain of PPO, sampled at 1": 0.5}
+    assert {seed for _, _, seed in asked} == {7}
+    assert bench.gains_of_ppo(world, "half", None, []) == gains and len(asked) == 4
+
+
+def test_each_gain_has_its_own_ranks():
+    """The audit ranks what best of 8 gains, and the other way round what PPO gains."""
+    table = judged([50, 60, 70, 80], [0.1, 0.2, 0.3, 0.4], [1.0, 2.0, 3.0, 4.0])
+    table["gain of PPO, greedy"] = [4.0, 3.0, 2.0, 1.0]
+    assert bench.rank_correlations(table)["audit"] == pytest.approx(1)
+    assert bench.rank_correlations(table, "gain of PPO, greedy")["audit"] == pytest.approx(-1)
+    rows = bench.with_intervals(table, n_boot=50, gained="gain of PPO, greedy")
+    words = bench.in_words(rows, "gain of PPO, greedy")
+    assert words.startswith("Spearman of audit and gain of PPO, greedy: -1.00")
 
 
 # Edits of real answers, read blind
