@@ -118,7 +118,28 @@ def foretells() -> list[str]:
     ]
     if LEARNT_NOTHING in set(rows.judge):
         lines += _beside_the_one_that_learnt_nothing(published)
-    return [*lines, _correlations_in_words(published["correlations"])]
+    lines.append(_correlations_in_words(published["correlations"], "that gain"))
+    for gained, correlations in published.get("of PPO", {}).items():
+        lines.append(_gains_of_ppo_in_words(rows, gained))
+        lines.append(_correlations_in_words(correlations, f"the {gained}"))
+    return lines
+
+
+def _gains_of_ppo_in_words(rows: pd.DataFrame, gained: str) -> str:
+    """What PPO gains over SFT, mean over seeds: the judges of the least and of the most.
+
+    Args:
+        rows: a row for each judge and seed.
+        gained: the column of the gain.
+    """
+    means = rows.groupby("judge", sort=False)[gained].mean()
+    sentence = (
+        f"The {gained}, over SFT in truth, lies between {means.min():+.2f} ({means.idxmin()}) and "
+        f"{means.max():+.2f} points ({means.idxmax()})"
+    )
+    if LEARNT_NOTHING in means:
+        sentence += f"; of the judge that learnt nothing {means[LEARNT_NOTHING]:+.2f}"
+    return f"{sentence}."
 
 
 def _of_judge(published: dict, name: str) -> pd.DataFrame:
@@ -158,13 +179,15 @@ def _beside_the_one_that_learnt_nothing(published: dict) -> list[str]:
     ]
 
 
-def _correlations_in_words(rows: Sequence[dict]) -> str:
-    """Spearman's R of each predictor with the gain, and the audit's less each other one's.
+def _correlations_in_words(rows: Sequence[dict], gain: str) -> str:
+    """Spearman's R of each predictor with a gain, and the audit's less each other one's.
 
-    rows: as `benchmarks/audit.py` has them, the audit first.
+    Args:
+        rows: as `benchmarks/audit.py` has them, the audit first.
+        gain: what it is called.
     """
     audited, *others = rows
-    parts = [f"Spearman's R over judges with that gain: the audit {audited['Spearman']:.2f}"]
+    parts = [f"Spearman's R over judges with {gain}: the audit {audited['Spearman']:.2f}"]
     for row in others:
         less = f"{row['audit less it']:+.2f} ({row['less, low']:+.2f} to {row['less, high']:+.2f})"
         parts.append(f"{row['predictor']} {row['Spearman']:.2f} [the audit less it: {less}]")

@@ -422,6 +422,16 @@ def test_what_is_published_of_audits_stands_with_its_seeds(tmp_path, monkeypatch
         "[the audit less it: -0.60 (-0.90 to -0.10)].",
     ]
     assert shown._number_of_nothing().endswith("learnt nothing had 72 and 74 % in 2 seeds.")
+    by_ppo = [
+        row | {"gain of PPO, greedy": gain} for row, gain in zip(judges, (1, -1, 2, 0), strict=True)
+    ]
+    of_ppo = {"gain of PPO, greedy": [bounds | {"predictor": "audit"}]}
+    file.write_text(json.dumps(record | {"judges": by_ppo, "of PPO": of_ppo}))
+    assert shown.foretells()[5:] == [
+        "The gain of PPO, greedy, over SFT in truth, lies between -0.50 "
+        f"({shown.LEARNT_NOTHING}) and +1.50 points (all); of the judge that learnt nothing -0.50.",
+        "Spearman's R over judges with the gain of PPO, greedy: the audit 0.50.",
+    ]
     apart = [row | {"audit, high": 74.0} for row in judges[:2]]
     file.write_text(json.dumps(record | {"seeds": [0], "judges": apart}))
     words = shown.foretells()
