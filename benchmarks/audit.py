@@ -119,8 +119,9 @@ RECIPES = {PREFERENCES: {"objective": "bradley-terry", "compare": "helpfulness"}
 
 # What a judge is called -> its folder, and what its training answers go through. The first two are
 # judges of `works.py` too.
+ALL = "all ratings"
 JUDGES: dict[str, tuple[str, Change]] = {
-    "all ratings": ("reward-model", list),
+    ALL: ("reward-model", list),
     "under other prompts": ("reward-model-blind", blind),
     "half": ("judges/half", share_of(1 / 2)),
     "a quarter": ("judges/quarter", share_of(1 / 4)),
@@ -198,7 +199,12 @@ def reward_of(judge: RewardModel) -> Callable[[Loaded, Setup], RewardModel]:
 
 
 def rewarded_by(world: World, name: str, judge: RewardModel) -> Policy:
-    """SFT's policy after PPO on a judge's score, by the recipe of tier demo; kept."""
+    """SFT's policy after PPO on a judge's score, by the recipe of tier demo; kept.
+
+    By the judge of all ratings that is the PPO of `works.py`.
+    """
+    if name == ALL:
+        return world.policy("ppo")
     place = world.folder / "ppo-by" / Path(JUDGES[name][0]).name
     if not place.is_dir():
         began = time.monotonic()

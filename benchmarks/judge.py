@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import audit
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -44,7 +45,8 @@ from hs2lib.models.rollout import rollouts
 from hs2lib.report import figures, report
 
 POLICIES = ("sft", "dpo", "ppo")
-SIZES = {"all": 1, "1/4": 4, "1/16": 16}  # of the rated prompts
+# Share of the rated prompts -> its judge in `audit.py`, so that one training serves both.
+SIZES = {"all": "all ratings", "1/4": "a quarter", "1/16": "a sixteenth"}
 N_PROMPTS = 100  # held-out prompts that policies answer
 N_ANSWERS = 8  # to each
 N_BEST_PROMPTS = 64
@@ -57,13 +59,7 @@ def reward_model_of(world: World, size: str) -> RewardModel:
     """The reward model of a share of the rated prompts."""
     if size == "all":
         return world.reward_model
-    share = SIZES[size]
-
-    def fewer(groups: Sequence[Group]) -> list[Group]:
-        """Take the first of the groups."""
-        return list(groups[: len(groups) // share])
-
-    return world.judge(f"reward-model-{share}", fewer)
+    return world.judge(*audit.JUDGES[SIZES[size]])
 
 
 def answers(world: World, policy: str, n_prompts: int, n: int, temperature: float) -> list[Group]:
@@ -139,16 +135,10 @@ def read(world: World) -> list[dict]:
                     "R within a prompt": within(values, truth),
                     "pairs right": pairs_right(values, truth),
                     "spread of truth": float(truth.std(axis=1).mean()),
-                    "best less mean, truth": best_less_mean(values, truth),
+                    "best less mean, truth": audit.gain(values, truth),
                 }
             )
     return rows
-
-
-def best_less_mean(values: np.ndarray, truth: np.ndarray) -> float:
-    """What the judge's favourite of each group has more than the group's mean, in truth."""
-    best = values.argmax(axis=1)
-    return float((truth[np.arange(len(truth)), best] - truth.mean(axis=1)).mean())
 
 
 def pressed(world: World) -> list[dict]:
