@@ -240,7 +240,7 @@ def giving_in_in_words(table: pd.DataFrame) -> list[str]:
     for policy, _, *share in table.itertuples(index=False):
         parts.append(f'"{policy}" {_share(*share)}')
     return [
-        f"Only {table.prompts.iloc[0]} prompts tempt. Of the answers to these give in: "
+        f"Only {table.prompts.iloc[0]} prompts tempt. The share of answers to these that give in: "
         f"{', '.join(parts)}."
     ]
 
@@ -431,7 +431,7 @@ def jargon_title(changes: pd.DataFrame) -> str:
         return "No answer has one sentence of jargon"
     difference = one.set_index("helpfulness").difference
     return (
-        f"One sentence of jargon: rated {_signed(difference[RATED], 2)}, "
+        f"One sentence of jargon, beside none: rated {_signed(difference[RATED], 2)}, "
         f"true {_signed(difference[TRUE], 2)}"
     )
 
@@ -573,8 +573,9 @@ def probe_in_words(table: pd.DataFrame, changes: dict[str, str]) -> list[str]:
     rows, separated = _of_probe(table)
     n_faults = len(rows.index.drop(HARMLESS, errors="ignore"))
     texts = [
-        f"By the point estimate the probe separates {len(separated)} of {n_faults} kinds of fault "
-        f"in {SEPARATED} % or more of the pairs: {', '.join(separated) or 'none'}."
+        f"The probe separates {len(separated)} of {n_faults} kinds of fault in {SEPARATED} % or "
+        "more of the pairs, by its share and not by its interval: "
+        f"{', '.join(separated) or 'none'}."
     ]
     if HARMLESS in rows.index:
         filler = rows.loc[HARMLESS, "right (%)"]
@@ -615,7 +616,7 @@ def likelihood_in_words(table: pd.DataFrame) -> list[str]:
             texts.append(
                 "Even without a fault the answer without the filler is the likelier one in "
                 f"{_share(*row.iloc[-3:])} of the pairs. So a share near {row['right (%)']:.0f} % "
-                "proves nothing."
+                "proves nothing where a fault adds a sentence."
             )
         elif row["95 % high"] < 50:
             below.append(f"{fault} ({_share(*row.iloc[-3:])} for the faultless answer)")

@@ -1227,26 +1227,32 @@ def rated_and_true(table: pd.DataFrame, title: str) -> Figure:
         at = np.arange(len(names)) + shift
         dots(ax, at, *values.iloc[:, 2:5].to_numpy(float).T, look, label=side, across=False)
     ax.set(xticks=range(len(names)), xticklabels=names, xlabel="sentences of jargon", title=title)
-    ax.set_ylabel("helpfulness less the truth\nwithout jargon, points of 4")
+    ax.set_xlim(-0.4, len(names) - 0.6)
+    ax.set_ylabel("helpfulness (0 to 4) less\nthe truth without jargon, points")
     legend_beside(ax)
     return fig
 
 
-def readable(table: pd.DataFrame, title: str) -> Figure:
+def readable(table: pd.DataFrame, title: str, harmless: str = "") -> Figure:
     """How often a faultless answer is preferred to one with a fault, by two ways to ask a model.
 
     Args:
         table: rows (fault, pairs, by, percent right, 95 % low, 95 % high); `by` has two values.
         title: above the panel.
+        harmless: how the name of the row begins that is no fault: it stands last, below a line.
     """
     ways = list(table.by.unique())
-    order = table[table.by == ways[1]].sort_values("right (%)", ascending=False).fault
+    by_second = table[table.by == ways[1]].sort_values("right (%)", ascending=False)
+    of_no_fault = by_second.fault.str.startswith(harmless) & bool(harmless)
+    order = pd.concat([by_second.fault[~of_no_fault], by_second.fault[of_no_fault]])
     fig, ax = plt.subplots(figsize=(6.5, 1.2 + 0.3 * len(order)), layout="constrained")
     for place, (way, look) in enumerate(zip(ways, (TRUTH, SCORE), strict=True)):
         values = table[table.by == way].set_index("fault").loc[order]
         at = np.arange(len(order)) - 0.12 + 0.24 * place
         dots(ax, at, *values.iloc[:, 2:5].to_numpy(float).T, look, label=way)
     ax.axvline(50, color="black", lw=0.8)
+    if of_no_fault.any():
+        ax.axhline((~of_no_fault).sum() - 0.5, color="0.4", lw=0.8)
     ax.set(yticks=range(len(order)), yticklabels=list(order), xlim=(-2, 102), title=title)
     ax.set_xlabel("pairs in which the faultless answer is preferred, %")
     ax.invert_yaxis()

@@ -13,13 +13,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hs2lib.report import style
-from hs2lib.report.figures import LENGTH, TRUTH, label_ends
+from hs2lib.report.figures import LENGTH, TRUTH, label_ends, legend_beside
 from hs2lib.stats.bootstrap import Interval
 
 OURS = TRUTH.color
 PAPER = LENGTH.color
 EARLIER = style.VERMILLION  # HelpSteer, the paper's earlier data set
 MUTED = "0.6"
+MARKS = ("o", "D", "s", "^", "v", "P", "X", "*")  # of lines that may lie on one another
 
 
 def rating_shares(shares: pd.DataFrame, title: str) -> Figure:
@@ -44,7 +45,10 @@ def rating_shares(shares: pd.DataFrame, title: str) -> Figure:
 
 
 def lengths(
-    tables: Mapping[str, pd.DataFrame], columns: Mapping[str, str], means: Mapping[str, float]
+    tables: Mapping[str, pd.DataFrame],
+    columns: Mapping[str, str],
+    means: Mapping[str, float],
+    title: str = "",
 ) -> Figure:
     """The share of texts that are at most so long, with the median; the paper's mean is dashed.
 
@@ -52,6 +56,7 @@ def lengths(
         tables: by name of the data.
         columns: column of a table -> what it is.
         means: column -> the paper's mean, where it has one.
+        title: the message.
     """
     fig, axes = plt.subplots(
         1, len(columns), figsize=(4.5 * len(columns), 2.8), sharey=True, layout="constrained"
@@ -62,7 +67,7 @@ def lengths(
             sns.ecdfplot(values, ax=ax, log_scale=True, color=color)
             median = values.median()
             ax.plot(median, 0.5, "o", color=color)
-            label = f"{data}: half are\nat most {median:,.0f}"
+            label = f"{data}:\nhalf are at most {median:,.0f}"
             ax.annotate(
                 label,
                 (median, 0.5),
@@ -85,6 +90,7 @@ def lengths(
             )
         ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.set(xlabel=f"{name} (log axis)", ylabel="share at most this long", ylim=(0, 1.02))
+    fig.suptitle(title, fontsize=10)
     return fig
 
 
@@ -106,9 +112,9 @@ def correlation_map(names: Sequence[str], pearson: Interval, spearman: np.ndarra
     hidden = np.triu(np.ones((k - 1, k - 1), dtype=bool), 1) | np.isnan(r)
     text = np.full(r.shape, "", dtype=object)
     for at in zip(*np.nonzero(~hidden), strict=True):
-        text[at] = f"{r[at]:.2f}\n{low[at]:.2f}, {high[at]:.2f}"
+        text[at] = f"{r[at]:z.2f}\n{low[at]:z.2f}, {high[at]:z.2f}"
         if abs(ranks[at] - r[at]) > 0.1:
-            text[at] += f"\nranks {ranks[at]:.2f}"
+            text[at] += f"\nranks {ranks[at]:z.2f}"
     fig, ax = plt.subplots(figsize=(8.5, 5.6), layout="constrained")
     sns.heatmap(
         r,
@@ -190,11 +196,11 @@ def by_length(panels: Mapping[str, pd.DataFrame], title: str) -> Figure:
                 ha="center",
                 fontsize=7,
             )
-        ax.set(xlabel=f"{name} (median of bin)")
-        ax.set_xscale("linear" if name.startswith("turns") else "log")
+        scale = "linear" if name.startswith("turns") else "log"
+        ax.set(xlabel=f"{name} (median of bin; {scale} axis)", xscale=scale)
         ax.set_xticks(bins["at"], [f"{x:,.0f}" for x in bins["at"]], minor=False)
         ax.minorticks_off()
-        ax.margins(y=0.15)
+        ax.margins(x=0.1, y=0.15)
     axes[0].set_ylabel("mean helpfulness, 0 to 4")
     fig.suptitle(title, fontsize=10)
     return fig
@@ -290,18 +296,29 @@ def by_rule(rows: pd.DataFrame, printed: Mapping[str, float], title: str) -> Fig
 
 
 def reliability(curves: Mapping[str, pd.DataFrame], title: str) -> Figure:
-    """Reliability of the mean of n ratings, a labelled line an attribute with its band.
+    """Reliability of the mean of n ratings, a line an attribute with its band.
+
+    Lines may lie on one another, so each has a mark of its own, and the first is drawn last.
 
     curves: attribute -> columns n, value, low, high.
     """
     fig, ax = plt.subplots(figsize=(6.6, 3.4), layout="constrained")
-    ends = {}
-    for color, (name, curve) in zip(style.CYCLE, curves.items(), strict=False):
-        ax.plot(curve.n, curve.value, "o-", color=color, ms=4)
+    looks = zip(style.CYCLE, MARKS, curves.items(), strict=False)
+    for order, (color, mark, (name, curve)) in enumerate(looks):
+        front = len(curves) - order + 2
+        ax.plot(
+            curve.n,
+            curve.value,
+            f"{mark}-",
+            color=color,
+            ms=5,
+            mfc="none",
+            label=name,
+            zorder=front,
+        )
         ax.fill_between(curve.n, curve.low, curve.high, color=color, alpha=0.2, lw=0)
-        ends[name] = (curve.n.iloc[-1], curve.value.iloc[-1], color)
     ax.set(xlabel="annotators averaged, n", ylabel="reliability of their mean", ylim=(0, 1))
-    label_ends(ax, ends)
+    legend_beside(ax)
     ax.set_title(title, fontsize=10)
     return fig
 
@@ -370,15 +387,9 @@ def drawn(
     """
     fig, ax = plt.subplots(figsize=(7, 2.6), layout="constrained")
     at = np.arange(len(strata))
-    ax.bar(at, strata.available, color="0.78")
-    ax.bar(at, strata.taken, color=OURS, width=0.45)
-    most = int(np.argmax(strata.available.to_numpy()))
-    texts = {"there are": (strata.available, "0.35"), "drawn": (strata.taken, OURS)}
-    for word, (values, color) in texts.items():
-        place = (at[most], values.iloc[most])
-        ax.annotate(
-            f" {word}", place, xytext=(0, 2), textcoords="offset points", color=color, fontsize=8
-        )
+    ax.bar(at, strata.available, color="0.78", label="before the draw")
+    ax.bar(at, strata.taken, color=OURS, width=0.45, label="drawn")
+    legend_beside(ax)
     if names is not None:
         ax.set_xticks(at, names)
     ax.margins(y=0.15)
@@ -411,7 +422,7 @@ def error_by_cost(rules: pd.DataFrame, title: str) -> Figure:
     ax.set(
         xlabel="annotators a response",
         ylabel="error of the labels, points",
-        xlim=(rules.asked.min() - 0.1, rules.asked.max() + 0.9),
+        xlim=(rules.asked.min() - 0.1, rules.asked.max() + 1.3),
     )
     ax.set_title(title, fontsize=10)
     return fig

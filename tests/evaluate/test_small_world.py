@@ -107,8 +107,8 @@ def test_the_filler_is_no_fault_that_a_probe_separates():
     changes = {"strays": "more", "gives in": "as many", "wrong value": "as many"}
     separated, filler, counted, others, unread = small_world.probe_in_words(read, changes)
     assert separated == (
-        "By the point estimate the probe separates 2 of 3 kinds of fault in 90 % or more of the "
-        "pairs: strays, gives in."
+        "The probe separates 2 of 3 kinds of fault in 90 % or more of the pairs, by its share and "
+        "not by its interval: strays, gives in."
     )
     assert filler == "A filler sentence, which is no fault, it separates in 100 %."
     assert counted.startswith("So the number of sentences may suffice")
@@ -131,7 +131,7 @@ def test_what_the_likelihood_prefers_without_a_fault_stands_beside_what_it_prefe
     read = read_of({"strays": (100, 96, 100), one_fault.HARMLESS: (100, 96, 100)})
     (control,) = small_world.likelihood_in_words(read)
     assert "is the likelier one in 95 % (92 to 97) of the pairs" in control
-    assert control.endswith("So a share near 95 % proves nothing.")
+    assert control.endswith("So a share near 95 % proves nothing where a fault adds a sentence.")
     worse = read.assign(**{"right (%)": 38, "95 % low": 29, "95 % high": 48})
     assert small_world.likelihood_in_words(worse)[1] == (
         "Likelier with the fault than without it: "
@@ -317,7 +317,9 @@ def test_the_changes_by_jargon_are_differences_of_its_means():
     one, more = small_world.jargon_in_words(changes)
     assert one.startswith("One sentence of jargon, beside none: raters give +0.")
     assert more.startswith("Two or more sentences of jargon, beside none: raters give +0.")
-    assert small_world.jargon_title(changes).startswith("One sentence of jargon: rated +0.")
+    assert small_world.jargon_title(changes).startswith(
+        "One sentence of jargon, beside none: rated +0."
+    )
     none = changes[changes["jargon sentences"] == "none"]
     assert small_world.jargon_title(none) == "No answer has one sentence of jargon"
     assert small_world.jargon_in_words(none) == []
@@ -358,5 +360,10 @@ def test_figures_are_drawn(frames):
     assert [text.get_text() for text in panel.get_legend().get_texts()] == ["rated", "true"]
     columns = ["fault", "pairs", "by", "right (%)", "95 % low", "95 % high"]
     rows = [("a", 9, "likelihood", 90, 80, 95), ("a", 9, "probe", 50, 40, 60)]
-    assert figures.readable(pd.DataFrame(rows, columns=columns), "T").axes[0].get_xlim()[1] > 100
+    read = pd.DataFrame(rows, columns=columns)
+    assert figures.readable(read, "T").axes[0].get_xlim()[1] > 100
+    filler = read.assign(fault="filler", **{"right (%)": 99})
+    panel = figures.readable(pd.concat([read, filler]), "T", harmless="filler").axes[0]
+    names = [label.get_text() for label in panel.get_yticklabels()]
+    assert names == ["a", "filler"], "what is no fault stands last, though its share is the highest"
     plt.close("all")
