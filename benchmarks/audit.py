@@ -8,8 +8,8 @@ truth is known (`hs2lib.corpus.grade`). So thirteen judges, from a good one to o
 nothing, are audited on one policy (SFT of `benchmarks/works.py`) with 200 prompts of eight answers
 each. On 200 other prompts the judge then chooses the best of eight answers. What that choice gains
 in truth over the mean of the eight is what the audit should foretell. With `--ppo` the policy is
-also trained by PPO on the judge's score, by the recipe of tier demo. What that gains in truth over
-SFT on those other prompts, greedy and sampled, should be foretold too.
+also trained by PPO on the judge's score, by the recipe of tier demo at half its rounds. What that
+gains in truth over SFT on those other prompts, greedy and sampled, should be foretold too.
 
 The judges are the reward model of notebook 05 at tier demo, and what is left of it on fewer
 ratings, on ratings that are dealt out among the answers in part, and on answers under other prompts;
@@ -59,7 +59,7 @@ from hs2lib.report import report
 from hs2lib.run.setup import Setup
 
 sys.path.insert(0, str(Path(__file__).parent))
-from works import REWARD_MODEL, World, blind, proximal
+from works import NOTEBOOKS, REWARD_MODEL, World, blind, proximal
 
 RESULT = paths.reports() / "benchmarks" / "audit.json"
 N_AUDITED = 200  # held-out prompts that are audited; as many others are gained on
@@ -68,6 +68,8 @@ LONGEST = 160  # tokens of an answer
 WEIGHTS = np.array(head_weights("goodness", ATTRIBUTES))  # [A], of ratings
 N_BOOT = 2000
 GAIN = "gain of best of 8"
+# What differs from tier demo: half of PPO's rounds, since 39 policies are trained.
+SETTINGS = {NOTEBOOKS["ppo"]: {"steps": 48}}
 # What PPO on a judge's score gains over SFT, by how both are sampled. What is greedy comes first:
 # by that the project says whether a method works.
 PPO_GAINS = {"gain of PPO, greedy": 0.0, "gain of PPO, sampled at 1": 1.0}
@@ -119,9 +121,8 @@ RECIPES = {PREFERENCES: {"objective": "bradley-terry", "compare": "helpfulness"}
 
 # What a judge is called -> its folder, and what its training answers go through. The first two are
 # judges of `works.py` too.
-ALL = "all ratings"
 JUDGES: dict[str, tuple[str, Change]] = {
-    ALL: ("reward-model", list),
+    "all ratings": ("reward-model", list),
     "under other prompts": ("reward-model-blind", blind),
     "half": ("judges/half", share_of(1 / 2)),
     "a quarter": ("judges/quarter", share_of(1 / 4)),
@@ -199,12 +200,7 @@ def reward_of(judge: RewardModel) -> Callable[[Loaded, Setup], RewardModel]:
 
 
 def rewarded_by(world: World, name: str, judge: RewardModel) -> Policy:
-    """SFT's policy after PPO on a judge's score, by the recipe of tier demo; kept.
-
-    By the judge of all ratings that is the PPO of `works.py`.
-    """
-    if name == ALL:
-        return world.policy("ppo")
+    """SFT's policy after PPO on a judge's score; kept."""
     place = world.folder / "ppo-by" / Path(JUDGES[name][0]).name
     if not place.is_dir():
         began = time.monotonic()
@@ -373,7 +369,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.seeds = sorted({row["seed"] for row in rows})
     else:
         for seed in options.seeds:
-            rows += rows_of(World(seed, options.folder), options.judges, options.ppo)
+            rows += rows_of(World(seed, options.folder, SETTINGS), options.judges, options.ppo)
     table = pd.DataFrame(rows)
     correlations = with_intervals(table)
     print(table.round(2).to_string(index=False))
