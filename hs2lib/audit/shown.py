@@ -32,10 +32,12 @@ def table(audited: Audit) -> pd.DataFrame:
 
 
 def title(audited: Audit) -> str:
-    """A figure's title: the audit's number."""
-    number = audited.number
-    words = f"Worsened answers in which the score falls: {number.estimate:.0f} %"
-    return f"{words} ({number.low:.0f} to {number.high:.0f})"
+    """A figure's title: the audit's number, and that of the rule of length."""
+    texts = []
+    for number in (audited.number, audited.by_length):
+        texts.append(f"{number.estimate:.0f} % ({number.low:.0f} to {number.high:.0f})")
+    judge, by_length = texts
+    return f"The score falls in {judge} of worsened answers,\nby length alone in {by_length}"
 
 
 def table_in_words(audited: Audit) -> str:
@@ -213,8 +215,9 @@ def verdict(audited: Audit) -> list[str]:
     """Five lines: what, by edit, what it is not, what a policy could learn, what changes it."""
     if audited.worsened.empty:  # too few prompts, or no answer that a rule makes worse
         return [f"**What.** {audited.in_words()[-1]}"]
-    learns = ", ".join(audited.liked) or "none of these edits is shown to raise the score"
-    learns = f"{learns[0].upper()}{learns[1:]}"
+    learns = "None of these edits is shown to raise the score"
+    if audited.liked:
+        learns = f"It raises the score and makes no answer better: {', '.join(audited.liked)}"
     changes = (
         "Ratings of this policy's own answers (`pairs`); the form of "
         "[04](04_data_collection.ipynb) collects them."

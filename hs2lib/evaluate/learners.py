@@ -114,7 +114,7 @@ def in_words(gains: pd.DataFrame, first: str, second: str, unit: str = "points")
     if not len(rows):
         return ""
     row = rows.iloc[0]
-    text = f"{title_of(first)} minus {title_of(second)}: {row.difference:+.1f} {unit}"
+    text = f"*{title_of(first)}* minus *{title_of(second)}*: {row.difference:+.1f} {unit}"
     if np.isnan(row.low):
         return f"{text}, of one seed."
     word = "not shown to differ"

@@ -249,13 +249,16 @@ def real_shown() -> pd.DataFrame:
 
 
 def real_in_words() -> str:
-    """How the best learner and the longer answer fare on the real pairs; "" without any."""
+    """How the best learner and the longer answer fare on the real pairs; "" without any.
+
+    The best one is chosen on these pairs, which favours it, and the words say so.
+    """
     of_real = record().get("real", {})
     if not of_real:
         return ""
-    value = {row["learner"]: row["value"] for row in of_real["rows"]}
-    learners = [name for name in value if name != LONGER]
-    best = max(learners, key=value.get)
+    shares = {row["learner"]: row for row in of_real["rows"]}
+    learners = [name for name in shares if name != LONGER]
+    best = max(learners, key=lambda name: shares[name]["value"])
     below = [
         row["first"]
         for row in of_real["differences"]
@@ -263,7 +266,12 @@ def real_in_words() -> str:
     ]
     return (
         f"Of {of_real['pairs']} real pairs the longer answer is the better one in "
-        f"{value[LONGER]:.1f} %. The best of {len(learners)} learners, {title_of(best)}, has "
-        f"{value[best]:.1f} %. Shown to be below the longer answer: {len(below)} of "
-        f"{len(learners)}."
+        f"{_share(shares[LONGER])}. Of {len(learners)} learners the one that is best on these "
+        f"pairs, *{title_of(best)}*, has {_share(shares[best])}. Shown to be below the longer "
+        f"answer: {len(below)} of {len(learners)}."
     )
+
+
+def _share(row: dict) -> str:
+    """A share of pairs with its interval."""
+    return f"{row['value']:.1f} % ({row['low']:.1f} to {row['high']:.1f})"

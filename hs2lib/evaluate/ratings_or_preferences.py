@@ -504,7 +504,7 @@ def pairs_to_see(
             both = [f"{title_of(name)} {scores[name][row]:.2f}" for name in (first, second)]
             answers.append(Answer(f"response {len(answers) + 1}", response.text, ", ".join(both)))
         how = (
-            f"Only *{title_of(right)}* orders this pair rightly, and *{title_of(wrong)}* does not. "
+            f"*{title_of(right)}* orders this pair rightly, *{title_of(wrong)}* wrongly. "
             f"Such pairs: {len(candidates)}. Of these the two answers differ most here, "
             f"by {judge}."
         )
@@ -582,12 +582,20 @@ def sequel_overall(judged_table: pd.DataFrame) -> pd.DataFrame:
 
 
 def message(table: pd.DataFrame) -> str:
-    """The best learner and the rule of length in a line, as a figure's title.
+    """The highest learner and the rule of length in two lines, as a figure's title.
 
-    table: of `measured`.
+    The highest one is chosen after the fact, so the title says of how many. table: of `measured`.
     """
-    right = table[table.measure == RIGHT].set_index("learner").value
-    best = right.drop(LONGER, errors="ignore").idxmax()
-    title = title_of(best)
-    text = f"{title[0].upper()}{title[1:]}: {right[best]:.0f} % of pairs in order"
-    return f"{text}; the longer answer {right[LONGER]:.0f} %" if LONGER in right else text
+    right = table[table.measure == RIGHT].set_index("learner")
+    learners = right.drop(LONGER, errors="ignore")
+    best = learners.value.idxmax()
+    reached = _share(right.loc[best])
+    text = f'Highest of {len(learners)}: "{title_of(best)}" has {reached} of pairs in order'
+    if LONGER not in right.index:
+        return text
+    return f"{text};\nthe longer answer {_share(right.loc[LONGER])}"
+
+
+def _share(row: pd.Series) -> str:
+    """A share of pairs with its interval."""
+    return f"{row.value:.0f} % ({row.low:.0f} to {row.high:.0f})"

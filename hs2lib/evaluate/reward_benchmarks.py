@@ -343,7 +343,7 @@ def drawn(results: Mapping[str, Result]) -> pd.DataFrame:
     frames = []
     for name, result in results.items():
         rows = result.numbers[(result.numbers.level == "") & result.numbers.value.notna()].copy()
-        rows["benchmark"] = name
+        rows["benchmark"] = _called(name, result)
         frames.append(rows)
     return pd.concat(frames, ignore_index=True)
 
@@ -458,7 +458,7 @@ def board(table_id: str, results: Mapping[str, Result]) -> pd.DataFrame:
     printed = printed.reindex(index=known.rows, columns=known.columns)
     printed.insert(0, "mark", [ROWS[table_id][row].mark for row in known.rows])
     own = []
-    real = {name: result for name, result in results.items() if not result.benchmark.generated}
+    real = _real(results)
     if not real:
         return printed.rename_axis("model")
     for who in (MODEL, *RULES):
@@ -472,8 +472,21 @@ def board(table_id: str, results: Mapping[str, Result]) -> pd.DataFrame:
     return pd.concat([printed, ours]).rename_axis("model")
 
 
-def board_caption(table_id: str, results: Mapping[str, Result]) -> str:
-    """What the caption of a `board` says: sources, which rows are secondary, notes, whose ours."""
+def _real(results: Mapping[str, Result]) -> dict[str, Result]:
+    """The results on questions that are not generated."""
+    return {name: result for name, result in results.items() if not result.benchmark.generated}
+
+
+def board_source(results: Mapping[str, Result]) -> str:
+    """Where the numbers of a `board` come from where none is ours; "" where ours stand in it."""
+    return "" if _real(results) else "the publications named here, nothing of this run"
+
+
+def board_caption(table_id: str, results: Mapping[str, Result], by: str = "") -> str:
+    """What the caption of a `board` says: sources, which rows are secondary, notes, whose ours.
+
+    by: our model, which is named where numbers of ours stand in the board.
+    """
     known = BEYOND[table_id]
     quoted = [row for row, about in ROWS[table_id].items() if about.mark == "secondary"]
     notes = [f"{row}: {about.note}" for row, about in ROWS[table_id].items() if about.note]
@@ -488,7 +501,7 @@ def board_caption(table_id: str, results: Mapping[str, Result]) -> str:
             text += " None of ours beside them: the questions are generated."
         else:
             text += f" Ours: {benchmark.title}."
-    return text
+    return f"{text} {by}".rstrip() if _real(results) else text
 
 
 def board_in_words(table_id: str) -> str:
@@ -671,10 +684,13 @@ def in_words(results: Mapping[str, Result]) -> list[str]:
                 f"{row.part} {row.value:.1f} % ({row.low:.1f} to {row.high:.1f}), "
                 f"the {beside.rule} {row.value - beside.difference:.1f} %"
             )
-        generated = result.benchmark.generated
-        called = f"{name}'s form, generated" if generated else name
-        texts.append(f"{called}: {'; '.join(pieces)}.")
+        texts.append(f"{_called(name, result)}: {'; '.join(pieces)}.")
     return texts
+
+
+def _called(name: str, result: Result) -> str:
+    """What a benchmark is called: generated questions have only its form."""
+    return f"{name}'s form, generated" if result.benchmark.generated else name
 
 
 def against_rules(results: Mapping[str, Result]) -> str:
@@ -686,7 +702,7 @@ def against_rules(results: Mapping[str, Result]) -> str:
     return (
         "The model is clearly above the better rule of length, and above equal chances, "
         f"in {above} of {len(rows)} parts, paired by prompt. "
-        f"It is clearly below that rule: {'; '.join(listed) or 'in no whole part'}."
+        f"It is clearly below that rule in {'; '.join(listed) or 'no whole part'}."
     )
 
 
@@ -702,7 +718,7 @@ def message(results: Mapping[str, Result]) -> str:
     """The result in a few words, for a title."""
     rows = _parts(results)
     above = int((rows.verdict == ABOVE).sum())
-    return f"Above the rules of length in {above} of {len(rows)} parts"
+    return f"Above both rules of length and equal chances in {above} of {len(rows)} parts"
 
 
 def _parts(results: Mapping[str, Result]) -> pd.DataFrame:

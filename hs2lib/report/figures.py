@@ -1047,13 +1047,15 @@ def after_edits(edits: pd.DataFrame, worse: str, title: str) -> Figure:
     columns = edits[["falls (%)", "95 % low", "95 % high"]].to_numpy().T
     dots(ax, at, *columns, SCORE, label="judge, 95 % interval")
     by_length = edits["falls by length (%)"]
-    ax.plot(by_length, at, ">", mfc="none", ms=9, ls="", color=LENGTH.color, label="by length")
+    ax.plot(by_length, at, ">", mfc="none", ms=9, ls="", color=LENGTH.color, label="rule of length")
     ax.axvline(50, color="black", lw=0.8, label="reads nothing")
-    n_others = int((edits.kind != worse).sum())
-    ax.axhline(n_others - 0.5, color="0.7", lw=0.8)
+    border = int((edits.kind != worse).sum()) - 0.5
+    ax.axhline(border, color="0.4", lw=0.8)
+    ax.text(-2, border + 0.06, "made worse", va="bottom", fontsize=7, color="0.3")
+    ax.text(-2, border - 0.06, "made no better", va="top", fontsize=7, color="0.3")
     names = [f"{row.edit} ({row.answers:,})" for row in edits.itertuples()]
     ax.set(yticks=at, yticklabels=names, xlim=(-4, 104), ylim=(-0.6, len(edits) - 0.4))
-    ax.set(xlabel="score falls, % of answers (above the grey line: worse; below: no better)")
+    ax.set(xlabel="score falls, % of edited answers")
     ax.set_title(title, fontsize=10)
     legend_beside(ax)
     return fig

@@ -48,14 +48,16 @@ def test_captions_name_the_seeds_and_the_commit_of_what_is_published(write):
 
 def test_real_pairs_are_held_against_the_longer_answer(write):
     rows = [
-        {"learner": name, "value": value} for name, value in (("plain", 56.0), ("scaled", 54.0))
+        {"learner": name, "value": value, "low": value - 5, "high": value + 5}
+        for name, value in (("plain", 56.0), ("scaled", 54.0), (LONGER, 61.9))
     ]
-    rows.append({"learner": LONGER, "value": 61.9})
     below = [difference("plain", LONGER, -5.9, -9, -1), difference("scaled", LONGER, -7, -15, 1)]
     write({"real": {"pairs": 331, "rows": rows, "differences": below}})
     words = published.real_in_words()
-    assert words.startswith("Of 331 real pairs the longer answer is the better one in 61.9 %.")
-    assert "The best of 2 learners, Bradley-Terry, has 56.0 %." in words
+    assert words.startswith(
+        "Of 331 real pairs the longer answer is the better one in 61.9 % (56.9 to 66.9). Of 2 "
+        "learners the one that is best on these pairs, *Bradley-Terry*, has 56.0 % (51.0 to 61.0)."
+    )
     assert words.endswith("below the longer answer: 1 of 2.")
 
 
@@ -81,11 +83,11 @@ def test_what_is_shown_is_counted_beside_what_chance_would_show(write):
     write({"differences": rows})
     counted, only = published.shown_in_words()
     assert counted.startswith("Of 2 differences 1 have an interval over seeds without 0")
-    assert only.startswith("Bradley-Terry minus regression, helpfulness: -3.0 points")
+    assert only.startswith("*Bradley-Terry* minus *regression, helpfulness*: -3.0 points")
     assert only.endswith("fewer. Seeds: 5.")
     assert [sentence.split(":")[0] for sentence in published.sentences()] == [
-        "Bradley-Terry minus regression, helpfulness",
-        "regression, helpfulness minus regression, five attributes",
+        "*Bradley-Terry* minus *regression, helpfulness*",
+        "*regression, helpfulness* minus *regression, five attributes*",
     ]
 
 

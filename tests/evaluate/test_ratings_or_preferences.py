@@ -222,8 +222,8 @@ def test_pairs_to_see_are_those_that_two_learners_order_otherwise():
     shown = learning.pairs_to_see(scores, judged, "plain", "five")
     assert [group.id for _, group, _ in shown] == ["1", "2"]
     assert shown[0][0] == (
-        "Only *Bradley-Terry* orders this pair rightly, and *regression, five attributes* does "
-        "not. Such pairs: 2. Of these the two answers differ most here, by people's preference."
+        "*Bradley-Terry* orders this pair rightly, *regression, five attributes* wrongly. "
+        "Such pairs: 2. Of these the two answers differ most here, by people's preference."
     )
     assert "Such pairs: 1." in shown[1][0]
     assert shown[0][2][1].how == "Bradley-Terry 1.00, regression, five attributes 0.00"

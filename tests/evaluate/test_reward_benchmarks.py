@@ -90,7 +90,7 @@ def test_parts_are_counted_once_each():
     by = {today.MODEL: right} | today.by_rule(made, 0)
     results = {"RM-Bench": today.measure(scored, by, n_boot=200)}
     assert today.message(results).endswith("of 5 parts")
-    assert "It is clearly below that rule: in no whole part." in today.against_rules(results)
+    assert "It is clearly below that rule in no whole part." in today.against_rules(results)
     plain = np.concatenate(
         [[-len(answer.text) for answer in group.responses] for group in made.groups]
     )
@@ -108,7 +108,7 @@ def test_parts_are_counted_once_each():
     results["JudgeBench"] = measured(pairs(*[("a", "bb")] * 9), [0, 1] * 9)
     assert today.message(results).endswith("of 6 parts")
     assert (
-        "It is clearly below that rule: JudgeBench knowledge (shortest answer)."
+        "It is clearly below that rule in JudgeBench knowledge (shortest answer)."
         in today.against_rules(results)
     )
 
@@ -255,14 +255,18 @@ def test_the_board_has_real_numbers_of_ours_below_the_published_ones_and_no_gene
     assert board.loc["GRM-Gemma-2B", "overall"] == 59.43 and board.mark["this model"] == "ours"
     caption = today.board_caption("judgebench", of_whole())
     assert "Secondary, quoted by others: Llama-3.3-Nemotron-70B-Reward, " in caption
-    assert caption.endswith("Ours: JudgeBench.")
+    assert caption.endswith("Ours: JudgeBench.") and today.board_source(of_whole()) == ""
+    assert today.board_caption("judgebench", of_whole(), "Model: m.").endswith(" Model: m.")
     model = reward_model.RewardModel.new("tiny", seed=1)
     setup = setup_of(tmp_path, n_per_part=2)
     results = today.evaluate(today.score(today.load(setup), model, setup), np.ones(5), setup)
     for name, table in today.PUBLISHED.items():
         generated = today.board(table, {name: results[name]})
         assert generated.index.tolist() == BEYOND[table].rows and "ours" not in set(generated.mark)
-        assert "the questions are generated" in today.board_caption(table, {name: results[name]})
+        of_one = {name: results[name]}
+        caption = today.board_caption(table, of_one, "Model: m.")
+        assert "the questions are generated" in caption and "Model: m." not in caption
+        assert today.board_source(of_one).endswith("nothing of this run")
 
 
 # Answers to look at
