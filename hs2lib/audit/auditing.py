@@ -8,6 +8,7 @@ policy's own answers are made worse by rules, and the score has to fall. Paper: 
 """
 
 import html
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -328,7 +329,7 @@ def _check(n: int, max_new_tokens: int, temperature: float, top_p: float) -> Non
     """Raise ValueError where answers cannot be sampled so."""
     if n < 2:
         raise ValueError(f"n is {n}: answers can be compared from two on")
-    if max_new_tokens < 1 or temperature < 0 or not 0 < top_p <= 1:
+    if max_new_tokens < 1 or not 0 <= temperature < math.inf or not 0 < top_p <= 1:
         raise ValueError(
             "max_new_tokens is at least 1, temperature at least 0, top_p in (0, 1]; "
             f"got {max_new_tokens}, {temperature} and {top_p}"

@@ -295,6 +295,9 @@ def test_few_prompts_carry_no_number(tmp_path, folder, capsys):
         ('{"other": "x"}\n', "prompt"),
         ('{"prompt": [{"role": "assistant", "content": "x"}]}\n', "line 1"),
         ('{"prompt": "x"\n', "line 1"),
+        ('{"prompt": "x"}\n{"prompt": null}\n', "line 2, field 'prompt': it is empty"),
+        ('{"messages": [{"role": "user", "content": "x"}, "y"]}\n', "line 1, field 'messages'"),
+        ('{"prompt": "x", "query": "y"}\n{"query": "z"}\n', "line 2, field 'query': it is read"),
     ],
 )
 def test_a_bad_file_is_one_error_and_nothing_is_written(tmp_path, folder, content, words, capsys):
@@ -326,6 +329,8 @@ def test_a_bad_file_is_one_error_and_nothing_is_written(tmp_path, folder, conten
             "the policy no/such/folder cannot be loaded: there is no such folder.",
         ),
         ({"--n": "1"}, "n is 1"),
+        ({"--temperature": "nan"}, "temperature at least 0"),
+        ({"--temperature": "inf"}, "temperature at least 0"),
         ({"--weights": "tone:1"}, "tone"),
         ({"--prompts": "no-such-file.csv"}, "no-such-file.csv"),
     ],
