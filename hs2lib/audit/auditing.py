@@ -264,6 +264,12 @@ def audit(
     if not isinstance(model, RewardModel):
         model = loaded(model, options)
     values = weighting_of(model.attributes, model.scales, weights).values  # [A]
+    by_roles = {}
+    for group in groups:
+        by_roles[tuple([turn.role for turn in group.prompt])] = group
+    for group in by_roles.values():  # a template may refuse some turns: before hours of sampling
+        asked_alone = replace(group, responses=(Response("0", "!"),))
+        list(model.tokenise([asked_alone], too_long="leave out"))
     list(model.tokenise([Group("template", (Turn("user", "?"),), (Response("0", "!"),))]))
     if not isinstance(policy, Policy):
         policy = _loaded_policy(policy)

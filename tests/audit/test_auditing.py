@@ -647,3 +647,16 @@ def test_pairs_with_a_verdict_of_their_own_are_read_as_score_reads_them(tmp_path
     assert [row.comparisons for row in rows] == [((0, 1),), ((1, 0),)]
     with pytest.raises(DataError):
         labelled.read_file(votes)
+
+
+def test_turns_that_the_judge_refuses_are_known_before_anything_is_sampled(policy, tmp_path):
+    strict = classifier(tmp_path / "strict")
+    (strict / "chat_template.jinja").write_text(
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}"
+        "{% endif %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    )
+    file = tmp_path / "p.jsonl"
+    file.write_text('{"prompt": "x"}\n{"prompt": "y", "system": "z"}\n')
+    with pytest.raises(ValueError, match="no system"):
+        auditing.audit(strict, policy, file, tmp_path / "out", max_new_tokens=2)
+    assert not (tmp_path / "out").exists()
