@@ -8,6 +8,7 @@ policy's own answers are made worse by rules, and the score has to fall. Paper: 
 """
 
 import html
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -263,6 +264,12 @@ def audit(
     if not isinstance(model, RewardModel):
         model = loaded(model, options)
     values = weighting_of(model.attributes, model.scales, weights).values  # [A]
+    by_roles = {}
+    for group in groups:
+        by_roles[tuple([turn.role for turn in group.prompt])] = group
+    for group in by_roles.values():  # a template may refuse some turns: before hours of sampling
+        asked_alone = replace(group, responses=(Response("0", "!"),))
+        list(model.tokenise([asked_alone], too_long="leave out"))
     list(model.tokenise([Group("template", (Turn("user", "?"),), (Response("0", "!"),))]))
     if not isinstance(policy, Policy):
         policy = _loaded_policy(policy)
@@ -328,7 +335,7 @@ def _check(n: int, max_new_tokens: int, temperature: float, top_p: float) -> Non
     """Raise ValueError where answers cannot be sampled so."""
     if n < 2:
         raise ValueError(f"n is {n}: answers can be compared from two on")
-    if max_new_tokens < 1 or temperature < 0 or not 0 < top_p <= 1:
+    if max_new_tokens < 1 or not 0 <= temperature < math.inf or not 0 < top_p <= 1:
         raise ValueError(
             "max_new_tokens is at least 1, temperature at least 0, top_p in (0, 1]; "
             f"got {max_new_tokens}, {temperature} and {top_p}"

@@ -174,9 +174,10 @@ def _words(column: str, first: str, second: str, value: object) -> float:
         Unclear: it is a number or a bool that may mean either.
     """
     word = str(value).strip().lower()
-    if word == first.lower() or word in FIRST:
+    from_zero = first.endswith("0") and word in ("1", "2")  # the second's name, or the first one
+    if word == first.lower() or (word in FIRST and not from_zero):
         return -1.0
-    if word == second.lower() or word in SECOND:
+    if word == second.lower() or (word in SECOND and not from_zero):
         return 1.0
     if word in TIE:
         return 0.0
@@ -201,16 +202,20 @@ def _named_value(
         meanings: the preference that each of them means.
         value: the verdict.
     """
-    # A number of a CSV or Parquet column with a gap is a float.
-    word = str(value).strip().removesuffix(".0")
-    for known, meaning in zip(values, meanings, strict=True):
-        if word.lower() == known.lower():
+    word = _verdict_word(value)
+    for known, meaning in zip(values, meanings, strict=False):  # a tie need not have a value
+        if word == _verdict_word(known):
             return meaning
     raise Fault(
         column,
         f"expected which answer is better, got {shown(value)}",
         f"write {' or '.join(values)}",
     )
+
+
+def _verdict_word(value: object) -> str:
+    """A value of a verdict as it is compared: a number of a column with a gap is a float."""
+    return str(value).strip().removesuffix(".0").lower()
 
 
 def _sign(column: str, sign: float, value: object) -> float:
@@ -261,6 +266,14 @@ def layout_of(
         system = next((name for name in prompt if name.lower() == "system"), None)
         prompt = tuple(name for name in prompt if name != system)
     layout = Layout(kind, prompt, system, responses)
+    _check_case(present, layout)
+    verdict, _, _ = columns.verdict.partition("=")
+    if kind != "numbered" and verdict not in ("", "first", "none"):
+        raise Unclear(
+            None,
+            f"--verdict names {verdict}, and the row has {layout.shape}, where no verdict is read",
+            "leave --verdict out, or name two columns of responses by --response",
+        )
     if kind != "numbered" or len(responses) != 2:
         return layout
     verdict, preference = _verdict(row, names, columns, responses)
@@ -277,22 +290,28 @@ def asked_layout(row: dict[str, Any], columns: Columns = BY_NAME) -> Layout:
         Fault: the row has no prompt.
         Unclear: its columns may mean two things.
     """
-    names = {name.lower(): name for name, value in row.items() if value is not None}
+    present = [name for name, value in row.items() if value is not None]
+    names = {name.lower(): name for name in present}
     layout = None
     with suppress(Fault, Unclear):  # of responses, which says nothing of the prompt
         layout = layout_of(row, replace(columns, verdict="none"))
     responses = layout.responses if layout else ()
     if layout and layout.kind == "one" and not layout.prompt:
         value = row[responses[0]]
-        last = value[-1] if holds_messages(value) else {}
-        if last.get("role", last.get("from")) in ("user", "human"):
+        if _last_speaker(value) in ("user", "human"):
             return Layout("asked", responses, names.get("system"), ())  # nobody has answered it
     prompt = _prompt(row, names, columns, responses)
     if prompt:
         asked = tuple(name for name in prompt if name.lower() != "system")
-        return Layout("asked", asked, names.get("system"), ())
+        layout = Layout("asked", asked, names.get("system"), ())
+        _check_case(present, layout)
+        return layout
     if layout:
         return layout
+    known = ("prompt", *PROMPTS, *CONVERSATIONS)
+    empty = next((name for name in row if name.lower() in known), None)
+    if empty is not None:
+        raise _empty(empty)
     raise Fault(
         None,
         f"no column of prompts is known; the row has: {', '.join(row) or 'none'}",
@@ -308,8 +327,35 @@ def has_several(row: dict[str, Any]) -> bool:
     return bool(candidates or missing) or any(kind_of(row[name]) == "list" for name in ranked)
 
 
+def _check_case(present: Sequence[str], layout: Layout) -> None:
+    """Raise Unclear where a column that is read has the name of another one, in another case.
+
+    present: the columns of the row that have a value.
+    """
+    for name in layout.columns:
+        alike = [other for other in present if other.lower() == name.lower()]
+        if len(alike) > 1:
+            raise Unclear(
+                None, f"the columns {' and '.join(alike)} have one name", "rename one of them"
+            )
+
+
+def _last_speaker(value: object) -> object:
+    """Who speaks last in a list of messages; None of anything else."""
+    last = value[-1] if holds_messages(value) else None
+    return last.get("role", last.get("from")) if isinstance(last, dict) else None
+
+
+def _empty(column: str) -> Fault:
+    """The fault of a row whose cell of a column holds nothing."""
+    return Fault(column, "it is empty", "fill it, or leave the row out")
+
+
 def _missing(row: dict, column: str) -> Fault:
-    """The fault of a row that lacks a column."""
+    """The fault of a row that lacks a column, or has nothing in it."""
+    for name in row:
+        if name.lower() == column.lower():
+            return _empty(name)
     what = f"the column is missing; the row has: {', '.join(row) or 'none'}"
     return Fault(column, what, f"add the column {column!r}")
 
@@ -333,8 +379,11 @@ def kind_of(value: object) -> str:
     return "list" if isinstance(value, list) and not holds_messages(value) else "one"
 
 
-def _numbered(names: dict[str, str]) -> list[tuple[str, ...]]:
-    """The columns of each set of numbered responses, from the first on."""
+def _numbered(names: dict[str, str]) -> list[tuple[tuple[str, ...], str]]:
+    """(columns, name of a gap) of each set of numbered responses, from the first on.
+
+    The gap is a column that is missing before another one; "" where there is none.
+    """
     sets: dict[tuple[str, str, bool], dict[int, str]] = {}
     for name, column in names.items():
         match = _NUMBERED.fullmatch(name)
@@ -344,7 +393,7 @@ def _numbered(names: dict[str, str]) -> list[tuple[str, ...]]:
             place = ord(number) - ord("a") if is_letter else int(number)
             sets.setdefault((stem, mark, is_letter), {})[place] = column
     whole_sets = []
-    for (_, _, is_letter), columns in sets.items():
+    for (stem, mark, is_letter), columns in sets.items():
         place = min(columns)
         if place > (0 if is_letter else 1):  # the first is a, 0 or 1
             continue
@@ -352,7 +401,10 @@ def _numbered(names: dict[str, str]) -> list[tuple[str, ...]]:
         while place in columns:
             of_set.append(columns[place])
             place += 1
-        whole_sets.append(tuple(of_set))
+        gap = ""
+        if len(of_set) < len(columns):
+            gap = f"{stem}{mark}{chr(ord('a') + place) if is_letter else place}"
+        whole_sets.append((tuple(of_set), gap))
     return whole_sets
 
 
@@ -371,11 +423,11 @@ def _candidates(names: dict[str, str]) -> tuple[list[tuple[str, tuple[str, ...]]
             missing = missing or worse
         elif worse in names:
             missing = missing or better
-    for columns in _numbered(names):
-        if len(columns) > 1:
+    for columns, gap in _numbered(names):
+        if len(columns) > 1 and not gap:
             candidates.append(("numbered", columns))
         else:
-            missing = missing or _next_name(columns[0])
+            missing = missing or gap or _next_name(columns[0])
     return candidates, missing
 
 
@@ -426,6 +478,10 @@ def _responses(
     for name in CONVERSATIONS:
         if name in names:
             return "conversation", (names[name],)
+    known = (*ONE, *SEVERAL, *CONVERSATIONS)
+    empty = next((name for name in row if name.lower() in known), None)
+    if empty is not None:
+        raise _empty(empty)
     raise Fault(
         None,
         f"no column of responses is known; the row has: {', '.join(row) or 'none'}",
@@ -467,11 +523,9 @@ def _prompt(
         return tuple(candidates)
     for name in CONVERSATIONS:
         # A conversation that ends in an answer is one more answer, and no prompt.
-        if name in names and names[name] not in responses:
-            last = row[names[name]][-1] if holds_messages(row[names[name]]) else None
-            speaker = last.get("role", last.get("from")) if isinstance(last, dict) else None
-            if speaker not in ("assistant", "gpt"):
-                return (names[name],)
+        is_free = name in names and names[name] not in responses
+        if is_free and _last_speaker(row[names[name]]) not in ("assistant", "gpt"):
+            return (names[name],)
     return ()
 
 
@@ -527,10 +581,12 @@ def _verdict(
 def checked_columns(columns: Columns) -> Columns:
     """The columns as they are; raises ValueError where a verdict has one value, or more than three.
 
-    The third value means a tie.
+    No two of them may be equal. The third value means a tie.
     """
     _, equals, values = columns.verdict.partition("=")
-    if equals and (len(values.split(",")) not in (2, 3) or "" in values.split(",")):
+    words = [_verdict_word(value) for value in values.split(",")]
+    is_list = len(words) in (2, 3) and "" not in words and len(set(words)) == len(words)
+    if equals and not is_list:
         raise ValueError(
             f"--verdict {columns.verdict}: expected COLUMN=FIRST,SECOND or COLUMN=FIRST,SECOND,TIE "
             "with the values of the column, COLUMN=-,+ for a number that is negative where the "

@@ -18,7 +18,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hs2lib.data.rows import PLAIN_NUMBER, DataError, Faults, printable, read, real, shown
+from hs2lib.data.rows import (
+    PLAIN_NUMBER,
+    DataError,
+    Faults,
+    is_csv,
+    printable,
+    read,
+    real,
+    shown,
+)
 from hs2lib.engine.chat import NINE
 from hs2lib.group import ATTRIBUTES
 
@@ -45,7 +54,7 @@ class Scale(NamedTuple):
         words = f"a number from {self.words}"
         fix = (
             f"write {words}, without quotes; map another scale to it, or name it, as --scale 1-5; "
-            "leave out a row without a value"
+            "leave the cell empty, or leave out a row without a value"
         )
         return real(self.low, self.high, words=words, fix=fix)
 
@@ -75,7 +84,7 @@ KNOWN = (
 TEXTS = ("prompt", "response")
 NAMES = ("group", "id", "annotator")
 
-# Columns of numbers that number rows, or say when and where a row is from.
+# Columns of numbers that number rows, or say when, where or from whom a row is.
 NUMBERING = (
     "split",
     "index",
@@ -85,6 +94,11 @@ NUMBERING = (
     "number",
     "no",
     "seed",
+    "rater",
+    "labeler",
+    "labeller",
+    "worker",
+    "user",
     "date",
     "time",
     "timestamp",
@@ -410,7 +424,7 @@ def _read_columns(path: Path, faults: Faults) -> tuple[dict[str, Column], dict[s
     column_of: dict[str, str] = {}
     ours: dict[str, str] = {}
     n_rows = 0
-    is_csv = Path(path.name.removesuffix(".gz")).suffix == ".csv"
+    has_cells = is_csv(path)
     for line, row in read(path, faults):
         if row is None:
             continue
@@ -433,7 +447,7 @@ def _read_columns(path: Path, faults: Faults) -> tuple[dict[str, Column], dict[s
                 continue
             if name not in columns:
                 columns[name] = Column(column)
-            columns[name].add(line, value, is_csv)
+            columns[name].add(line, value, has_cells)
     return columns, column_of, n_rows
 
 

@@ -596,6 +596,8 @@ def _csv(path: Path) -> Iterator[tuple[int, object]]:
             if len(cells) == len(names):
                 # An empty cell is CSV's only way to say "missing".
                 row = dict(zip(names, [cell or None for cell in cells], strict=True))
+            elif not cells:
+                row = Fault(None, "a blank line", "take it out")
             else:
                 what = f"{len(cells)} cells, the header has {len(names)}"
                 fix = f'put a cell with {SEPARATORS[delimiter]} or a line break in "quotes"'
@@ -603,7 +605,7 @@ def _csv(path: Path) -> Iterator[tuple[int, object]]:
             yield first_line, row
             first_line = lines.line_num + 1
     except (csv.Error, UnicodeDecodeError) as error:
-        fix = "close every quote, save the file as UTF-8"
+        fix = "close every quote, save the file as UTF-8 with line breaks of Unix or Windows"
         raise DataError(path, first_line, None, f"bad CSV: {error}", fix) from None
 
 

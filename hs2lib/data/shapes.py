@@ -12,6 +12,7 @@ list, or numbered columns). `hs2lib.data.layouts` knows the names.
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from pathlib import Path
@@ -27,7 +28,17 @@ from pydantic import (
     model_validator,
 )
 
-from hs2lib.data.layouts import BY_NAME, Columns, Layout, asked_layout, kind_of, layout_of
+from hs2lib.data.layouts import (
+    BY_NAME,
+    PROMPTS,
+    SEVERAL,
+    Columns,
+    Layout,
+    asked_layout,
+    holds_messages,
+    kind_of,
+    layout_of,
+)
 from hs2lib.data.readers import ChatMessage, spoken_turns, turns
 from hs2lib.data.rows import (
     SEPARATORS,
@@ -272,21 +283,24 @@ def prompt_rows(
         several_only: whether a row has to have two or more responses.
 
     Raises:
-        DataError: the file cannot be read, its rows are of more than one shape, or its columns may
-            mean two things.
+        DataError: the file cannot be read, its rows are of more than one shape, its columns may
+            mean two things, or one of them is read in some rows only.
     """
     stem = path.name.split(".")[0]
     cells = is_csv(path)
     mark = separator(path) if cells else ","
     first: tuple[int, Layout] | None = None
+    seen = _Seen({}, {})
 
     def read_one(line: int, row: dict[str, Any], row_faults: list[Fault]) -> PromptRow | None:
         """A row with its responses, in the shape of the first row."""
         nonlocal first
-        layout = layout_of(row, columns, several_only)
+        values = _with_listed_answers(row) if cells else row
+        layout = layout_of(values, columns, several_only)
         first = first or (line, layout)
         _check_shape(layout, *first, several_only)
-        values = _with_lists(row, layout) if cells else row
+        seen.check(line, row, layout)
+        values = _with_lists(values, layout) if cells else row
         return _row(line, row, values, layout, f"{stem}/{line - 1}", path.name, row_faults)
 
     for _, item in _sound_rows(path, faults, read_one):
@@ -355,9 +369,65 @@ def _check_shape(layout: Layout, first_line: int, first: Layout, several_only: b
     )
 
 
+class _Seen(NamedTuple):
+    """In which line each column was read first, and in which it had something and was not read.
+
+    A column that stands in for an empty one in some rows has other texts than its name says: those
+    of another prompt, or of another model.
+    """
+
+    read: dict[str, int]
+    unread: dict[str, int]
+
+    def check(self, line: int, row: dict[str, Any], layout: Layout) -> None:
+        """Note the columns of a row; raises Unclear for one that is not read in all rows.
+
+        The verdict and the system turn need not be: they are read where they apply.
+        """
+        is_read = {*layout.prompt, *layout.responses}
+        for name, value in row.items():
+            if value in (None, "", []) or name in (layout.system, layout.verdict):
+                continue
+            same = self.read if name in is_read else self.unread
+            other = self.unread if name in is_read else self.read
+            same.setdefault(name, line)
+            if name in other:
+                here = (
+                    "is read here and was left" if name in is_read else "is left here and was read"
+                )
+                part = "--prompt" if name.lower() in _OF_PROMPTS else "--response"
+                raise Unclear(
+                    name,
+                    f"it {here} in line {other[name]}, so that rows would be read from different "
+                    "columns",
+                    f"fill the column that is empty in one of the two, or name the one that counts "
+                    f"by {part} COLUMN of hs2lib.score, or rename the other",
+                )
+
+
+_OF_PROMPTS = {"prompt", *PROMPTS}
+
 _PRINTED = re.compile(r"\s*\[\{'(role|content|from|value)'")
 
 _MESSAGES = re.compile(r'\s*\[\s*\{\s*"(role|content|from|value)"')
+
+# A list of objects may be messages whose first key is another one.
+_OBJECTS = re.compile(r'\s*\[\s*\{\s*"')
+
+_LISTED = re.compile(r"\s*\[\s*[\"'{]")
+
+
+def _with_listed_answers(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of CSV in which a column of several responses, as `responses`, has a list for its JSON.
+
+    A text that is no JSON stays; `_with_lists` refuses it where it is read.
+    """
+    values = dict(row)
+    for name, cell in row.items():
+        if name.lower() in SEVERAL and cell and _LISTED.match(cell):
+            with suppress(ValueError, RecursionError):
+                values[name] = json.loads(cell)
+    return values
 
 
 def _with_lists(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
@@ -368,6 +438,11 @@ def _with_lists(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
     values = dict(row)
     for name in (*layout.prompt, *layout.responses):
         cell = row[name]
+        if not isinstance(cell, str):
+            continue
+        is_listed = name.lower() in SEVERAL and _LISTED.match(cell)
+        if is_listed and not _MESSAGES.match(cell):
+            raise Fault(name, "a list that is no JSON", 'write lists as JSON, as ["a", "b"]')
         if _PRINTED.match(cell):
             raise Fault(name, "a list as Python prints it", "write lists of messages as JSON")
         if _MESSAGES.match(cell):
@@ -376,6 +451,10 @@ def _with_lists(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
             except ValueError as error:
                 what = f"bad JSON: {error}".replace(": line 1 column", " at column")
                 raise Fault(name, what, "write whole lists of messages") from None
+        elif _OBJECTS.match(cell):
+            with suppress(ValueError, RecursionError):
+                listed = json.loads(cell)
+                values[name] = listed if holds_messages(listed) else cell
     return values
 
 
@@ -459,10 +538,13 @@ def asked_rows(
         DataError: the file cannot be read, or its columns may mean two things.
     """
     cells = is_csv(path)
+    seen = _Seen({}, {})
 
     def read_one(line: int, row: dict[str, Any], row_faults: list[Fault]) -> tuple[Turn, ...]:
         """The prompt of a row."""
         layout = asked_layout(row, columns)
+        if layout.kind == "asked":
+            seen.check(line, row, layout)
         values = _with_lists(row, layout) if cells else row
         if layout.responses:
             item = _row(line, row, values, layout, "", path.name, row_faults)

@@ -95,6 +95,14 @@ def settle(run: str, tier: str, values: dict, known: Mapping[str, Parameter]) ->
             recipe_settings["scale"] = loaded.own_columns.scale_setting
     else:
         what = f"{len(loaded.groups):,} preferences between two responses"
+        aside = len(loaded.set_aside)
+        if aside:
+            what += f"; ties and faulty rows, which are left out: {aside:,}"
+        if not loaded.groups:
+            raise ParameterError(
+                f"{path}: no row prefers one response, rows left out: {aside:,}; "
+                f"the first: {printable(str(loaded.set_aside[0]))}"
+            )
         if objective == "regression":
             raise ParameterError(f"{path} holds preferences, and regression needs ratings")
     sentences = [f"{Path(path).name}: {what}."]

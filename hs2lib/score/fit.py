@@ -46,9 +46,11 @@ def fit(file: PromptFile, model: RewardModel, too_long: str = "stop") -> Fitted:
         too_long: one of `TOO_LONG`.
 
     Raises:
-        DataError: rows are too long, and too_long is "stop"; or one cannot be cut to fit.
+        DataError: rows are too long, and too_long is "stop"; or one cannot be cut to fit; or the
+            model's template refuses the turns of a row.
     """
     one_of("too_long", too_long, TOO_LONG)
+    _check_turns(file, model)
     groups: list[Group | None] = []
     cut = {}
     left_out = {}
@@ -73,6 +75,31 @@ def fit(file: PromptFile, model: RewardModel, too_long: str = "stop") -> Fitted:
             "cut them with --too-long cut, or leave them out with --too-long leave-out",
         )
     return Fitted(tuple(groups), cut, left_out)
+
+
+def _check_turns(file: PromptFile, model: RewardModel) -> None:
+    """Raise DataError where the model's template refuses a row, as one with a system turn.
+
+    That depends on who speaks when, so one row of each kind is written. Else a long run would stop
+    at its last row.
+    """
+    seen: set[tuple[str, ...]] = set()
+    for row in file.rows:
+        roles = tuple(turn.role for turn in row.group.prompt)
+        if roles in seen:
+            continue
+        seen.add(roles)
+        try:
+            _tokens(replace(row.group, responses=row.group.responses[:1]), model)
+        except ValueError as error:
+            what = str(error).splitlines()[0].removeprefix(f"group {row.group.id}: ")
+            raise DataError(
+                file.path,
+                row.line,
+                None,
+                what,
+                "take rows with such turns out, or name a model whose template writes them",
+            ) from None
 
 
 def _most_tokens(group: Group) -> int:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,20 @@ def check(out: Path, file: Path) -> None:
         raise DataError(out, None, None, "it is the file that is read", "name another --out")
     if out.is_dir():
         raise DataError(out, None, None, "it is a folder", "name a file in it with --out")
+    folders = out.absolute().parents
+    there = next(place for place in folders if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        what = "may not be written to" if there.is_dir() else "is no folder"
+        raise DataError(out, None, None, f"{there} {what}", "name another --out")
+    kept = kept_beside(out)
+    if kept.exists() and not kept.is_dir():
+        what = f"scores are kept in {kept}, which is a file"
+        raise DataError(out, None, None, what, "move it, or name another --out")
+
+
+def kept_beside(out: Path) -> Path:
+    """The hidden folder beside a file in which its scores are kept until it is whole."""
+    return out.with_name(f".{out.name}.kept")
 
 
 def default_name(file: Path) -> str:

@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 
 from hs2lib.data.layouts import BY_NAME, Columns, checked_columns
 from hs2lib.data.load import own_file
+from hs2lib.data.rows import DataError
 from hs2lib.data.shapes import PromptFile, read_prompts
 from hs2lib.engine.progress_bar import progress_bar
 from hs2lib.engine.trees import BUDGET
@@ -182,6 +183,10 @@ def score(
     one_of("bad_rows", bad_rows, BAD_ROWS)
     one_of("precision", precision, PRECISIONS)
     checked_columns(columns)
+    if not column.strip():
+        raise ValueError("the new columns have no name. Fix: name them with --column NAME")
+    if Path(file).expanduser().is_dir():
+        raise DataError(file, None, None, "it is a folder", "name a file in it")
     path, _ = own_file(file, None)
     target = None if out is None else Path(out).expanduser()
     if target:
@@ -204,7 +209,7 @@ def score(
     fitted = fit(read, model, too_long)
     if not any(fitted.groups):
         raise ValueError(f"{path}: every row is longer than {model.max_tokens:,} tokens")
-    kept = None if target is None else target.with_name(f".{target.name}.kept")
+    kept = None if target is None else output.kept_beside(target)
     budget = budget or (BUDGET if device() == "cpu" else GPU_BUDGET)
     values = tuple(_values(fitted.groups, model, kept, precision, budget, progress))
     scores = _weighed(values, list(weights_by_output.values()))
@@ -219,6 +224,11 @@ def score(
 
 def loaded(name: str | Path, options: dict[str, object]) -> RewardModel:
     """A reward model by name, on the device that runs it; raises ValueError in one line."""
+    if options.get("revision") and Path(name).expanduser().is_dir():
+        raise ValueError(
+            f"{name} is a folder, which has no revisions. Fix: leave --revision out, or name the "
+            "Hub repository"
+        )
     try:
         return load_reward_model(name, **options).to(device()).eval()
     except (OSError, SafetensorError, ValueError) as error:
@@ -237,7 +247,11 @@ def cause_of(error: Exception, name: str | Path) -> str:
     is_path = place.count("/") > 1 or place.startswith((".", "~", "/"))
     if is_path and not Path(place).expanduser().exists():
         return "there is no such folder."
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    if Path(place).expanduser().is_file():
+        return "it is a file."
+    lines = (str(error).strip() or type(error).__name__).splitlines()
+    cause = " ".join(lines) if lines[0].rstrip().endswith(":") else lines[0]
+    return cause if cause.endswith((".", "!", "?")) else f"{cause}."
 
 
 def _weights(model: RewardModel, text: str) -> dict[str, float]:

@@ -295,6 +295,9 @@ def test_few_prompts_carry_no_number(tmp_path, folder, capsys):
         ('{"other": "x"}\n', "prompt"),
         ('{"prompt": [{"role": "assistant", "content": "x"}]}\n', "line 1"),
         ('{"prompt": "x"\n', "line 1"),
+        ('{"prompt": "x"}\n{"prompt": null}\n', "line 2, field 'prompt': it is empty"),
+        ('{"messages": [{"role": "user", "content": "x"}, "y"]}\n', "line 1, field 'messages'"),
+        ('{"prompt": "x", "query": "y"}\n{"query": "z"}\n', "line 2, field 'query': it is read"),
     ],
 )
 def test_a_bad_file_is_one_error_and_nothing_is_written(tmp_path, folder, content, words, capsys):
@@ -326,6 +329,8 @@ def test_a_bad_file_is_one_error_and_nothing_is_written(tmp_path, folder, conten
             "the policy no/such/folder cannot be loaded: there is no such folder.",
         ),
         ({"--n": "1"}, "n is 1"),
+        ({"--temperature": "nan"}, "temperature at least 0"),
+        ({"--temperature": "inf"}, "temperature at least 0"),
         ({"--weights": "tone:1"}, "tone"),
         ({"--prompts": "no-such-file.csv"}, "no-such-file.csv"),
     ],
@@ -652,3 +657,16 @@ def test_pairs_with_a_verdict_of_their_own_are_read_as_score_reads_them(tmp_path
     assert [row.comparisons for row in rows] == [((0, 1),), ((1, 0),)]
     with pytest.raises(DataError):
         labelled.read_file(votes)
+
+
+def test_turns_that_the_judge_refuses_are_known_before_anything_is_sampled(policy, tmp_path):
+    strict = classifier(tmp_path / "strict")
+    (strict / "chat_template.jinja").write_text(
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}"
+        "{% endif %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    )
+    file = tmp_path / "p.jsonl"
+    file.write_text('{"prompt": "x"}\n{"prompt": "y", "system": "z"}\n')
+    with pytest.raises(ValueError, match="no system"):
+        auditing.audit(strict, policy, file, tmp_path / "out", max_new_tokens=2)
+    assert not (tmp_path / "out").exists()

@@ -250,3 +250,26 @@ def test_an_attribute_without_variation_is_noted_beside_others(tmp_path):
 def test_the_five_as_always_are_loaded_even_if_they_are_equal(tmp_path):
     path = write(tmp_path / "own.jsonl", [rated(), rated("q")])
     assert len(load("ratings", "folder", path=Path(path)).groups) == 2
+
+
+def test_ratings_between_tabs(tmp_path):
+    """A file called .tsv had texts alone, and so no ratings."""
+    path = tmp_path / "own.tsv"
+    path.write_text("prompt\tresponse\tclarity\np\ta\t1\np\tb\t5\n")
+    assert own.look(path).scales == {"clarity": Scale(1, 5)}
+    assert [
+        response.labels for response in load("ratings", "folder", path=path).groups[0].responses
+    ] == [(1,), (5,)]
+
+
+def test_the_number_of_a_rater_is_no_rating(tmp_path):
+    columns = own.look(table(tmp_path, "clarity,rater", "1,1", "5,2", "3,5"))
+    assert columns.attributes == ("clarity",) and "rater" in columns.ignored
+    named = own.look(tmp_path / "own.csv", attributes=["rater"])
+    assert named.attributes == ("rater",), "unless it is named"
+
+
+def test_a_word_for_nothing_is_told_to_be_left_empty(tmp_path):
+    path = table(tmp_path, "clarity", "1", "NaN", "5")
+    with pytest.raises(DataError, match=r'got "NaN" \(str\)\. Fix: .*leave the cell empty'):
+        load("ratings", "folder", path=path)

@@ -387,3 +387,138 @@ def test_json_lines_and_objects_of_arrays_in_a_json_file(tmp_path):
     path.write_text(json.dumps({"prompt": "p", "response": "r"}, indent=1))
     with pytest.raises(DataError, match="expected a JSON array"):
         read_prompts(path)
+
+
+# Untidy files
+
+
+@pytest.mark.parametrize(
+    ("lines", "column"),
+    [
+        ("prompt,response,answer\np,r,a\nq,,b\n", "answer"),
+        ("prompt,question,response\np,z,a\n,y,b\n", "question"),
+        ("prompt,question,response\n,z,a\nx,y,b\n", "question"),
+    ],
+)
+def test_no_column_stands_in_for_one_that_is_empty_in_a_row(tmp_path, lines, column):
+    """The second row's score was that of another model's answer, or of another prompt."""
+    path = tmp_path / "mine.csv"
+    path.write_text(lines)
+    for strict in (True, False):
+        with pytest.raises(DataError, match="rows would be read from different columns") as error:
+            read_prompts(path, strict=strict)
+        assert f"line 3, field {column!r}" in str(error.value) and "line 2" in str(error.value)
+    named = {"answer": Columns(response=("response",)), "question": Columns(("prompt",))}[column]
+    with pytest.raises(DataError, match="it is empty"):
+        read_prompts(path, named)
+    assert len(read_prompts(path, named, strict=False).rows) == 1
+
+
+def test_rows_of_other_names_side_by_side_are_read(tmp_path):
+    """No column of theirs is read in one row and left in another."""
+    rows = [
+        {"prompt": "a", "question": None, "response": "b"},
+        {"prompt": None, "question": "c", "response": "d"},
+        {"instruction": "e", "input": "", "response": "f"},
+        {"instruction": "g", "input": "h", "response": "i"},
+    ]
+    assert texts(read(tmp_path, *rows)) == [("a", "b"), ("c", "d"), ("e", "f"), ("g\n\nh", "i")]
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "column"),
+    [
+        ("prompt,response", "q,", "response"),
+        ("prompt,chosen,rejected", "q,,b", "chosen"),
+        ("prompt,chosen,rejected", "q,b,", "rejected"),
+        ("prompt,response_1,response_2,response_3,response_4", "q,a,b,,d", "response_3"),
+    ],
+)
+def test_an_empty_cell_is_called_empty_and_not_unknown(tmp_path, header, cells, column):
+    """Of four answers the one after the gap had no score, without a word."""
+    path = tmp_path / "mine.csv"
+    sound = ",".join("p" * len(header.split(",")))
+    path.write_text(f"{header}\n{sound}\n{cells}\n")
+    with pytest.raises(DataError, match=f"line 3, field '{column}': it is empty. Fix: fill it"):
+        read_prompts(path)
+
+
+def test_names_that_differ_in_case_alone_are_refused_where_they_are_read(tmp_path):
+    """The last one counted."""
+    row = {"Prompt": "a", "prompt": "b", "response": "r"}
+    with pytest.raises(DataError, match="the columns Prompt and prompt have one name"):
+        read(tmp_path, row)
+    file = read(tmp_path, {"ID": 1, "id": 2, "prompt": "b", "response": "r"})
+    assert texts(file) == [("b", "r")]
+
+
+def test_a_1_beside_responses_that_are_numbered_from_0_is_asked_about(tmp_path):
+    """It was taken for the first, whose name ends in 0."""
+    row = {"prompt": "p", "response_0": "a", "response_1": "b", "label": 1}
+    with pytest.raises(DataError, match="--verdict label=FIRST,SECOND"):
+        read(tmp_path, row)
+    file = read(tmp_path, row, columns=Columns(verdict="label=0,1"))
+    assert file.rows[0].comparisons == ((1, 0),)
+    file = read(tmp_path, row | {"label": "response_1"})
+    assert file.rows[0].comparisons == ((1, 0),)
+
+
+def test_a_value_that_verdict_does_not_name_is_a_fault_of_its_row(tmp_path):
+    """It was an error about zip(), without file and line."""
+    rows = [
+        {"prompt": "p", "response_a": "a", "response_b": "b", "label": label}
+        for label in (1.0, 0.0, "x")
+    ]
+    columns = checked_columns(Columns(verdict="label=1.0, 0"))
+    with pytest.raises(DataError, match=r"line 3, field 'label': expected which answer is better"):
+        read(tmp_path, *rows, columns=columns)
+    assert [row.comparisons for row in read(tmp_path, *rows[:2], columns=columns).rows] == [
+        ((0, 1),),
+        ((1, 0),),
+    ]
+    with pytest.raises(ValueError, match="expected COLUMN=FIRST,SECOND"):
+        checked_columns(Columns(verdict="label=1,1.0"))
+
+
+def test_a_verdict_that_no_row_can_have_is_refused(tmp_path):
+    """It was passed over, and chosen counted as the better one."""
+    row = {"prompt": "p", "chosen": "a", "rejected": "b", "label": 1}
+    with pytest.raises(DataError, match="--verdict names label, and the row has a better and a"):
+        read(tmp_path, row, columns=Columns(verdict="label=0,1"))
+    named = Columns(response=("rejected", "chosen"), verdict="label=0,1")
+    assert read(tmp_path, row, columns=named).rows[0].comparisons == ((1, 0),)
+
+
+def test_lists_of_answers_and_messages_in_other_order_in_cells(tmp_path):
+    """A list of answers in a cell was one answer, brackets and all."""
+    path = tmp_path / "mine.csv"
+
+    def cell(value):
+        return '"' + json.dumps(value).replace('"', '""') + '"'
+
+    path.write_text(f"prompt,responses\np,{cell(['a', 'b'])}\n")
+    assert texts(read_prompts(path)) == [("p", "a", "b")]
+    ranked = [{"answer": "a", "rank": 2}, {"answer": "b", "rank": 1}]
+    path.write_text(f"prompt,answers\np,{cell(ranked)}\n")
+    assert read_prompts(path).rows[0].comparisons == ((1, 0),)
+    talk = [
+        {"id": 1, "role": "user", "content": "a"},
+        {"id": 2, "role": "assistant", "content": "b"},
+    ]
+    path.write_text(f"messages\n{cell(talk)}\n")
+    assert texts(read_prompts(path)) == [("a", "b")]
+    path.write_text(f"prompt,response\np,{cell(['a'])}\nq,{cell([{'a': 1}])}\n")
+    assert texts(read_prompts(path)) == [("p", '["a"]'), ("q", '[{"a": 1}]')], "answers of JSON"
+    path.write_text("prompt,responses\np,\"['a', 'b']\"\n")
+    with pytest.raises(DataError, match="field 'responses': a list that is no JSON"):
+        read_prompts(path)
+
+
+def test_blank_lines_and_line_breaks_of_old_are_named(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("prompt,response\np,r\n\n\n")
+    with pytest.raises(DataError, match=r"lines 3, 4: a blank line\. Fix: take it out"):
+        read_prompts(path)
+    path.write_bytes(b"prompt,response\rp,r\r")
+    with pytest.raises(DataError, match="with line breaks of Unix or Windows"):
+        read_prompts(path)

@@ -81,6 +81,22 @@ def test_preferences_are_trained_on_as_such(folder, capsys):
     assert (values["dataset"], recipe.objective) == ("pairs", "bradley-terry")
 
 
+def test_ties_are_counted_and_a_file_of_ties_alone_is_named(folder, capsys):
+    """It had 0 different prompts, which are too few."""
+    header = ["prompt", "response_a", "response_b", "winner"]
+    rows = [(f"Why {number}?", "Because.", "No.", "ab"[number % 2]) for number in range(PROMPTS)]
+    ties = [(f"How {number}?", "So.", "Or so.", "tie") for number in range(PROMPTS)]
+    written("some.csv", header, [*rows, *ties])
+    assert runner.main(["05", "--name", "mine", "-p", "path=some.csv", "--parameters"]) == 0
+    printed = capsys.readouterr().err
+    assert "12 preferences between two responses; ties and faulty rows, which are left" in printed
+    written("ties.csv", header, ties)
+    assert runner.main(["05", "--name", "ties", "-p", "path=ties.csv"]) == 2
+    printed = capsys.readouterr().err
+    assert "ties.csv: no row prefers one response, rows left out: 12; the first: " in printed
+    assert "line 2" in printed and "a tie: neither answer is better" in printed
+
+
 def test_what_is_typed_counts(folder):
     clarity_and_tone()
     words = ["-p", "path=my.csv", "-p", "attributes=[tone]", "-p", "epochs=3"]

@@ -153,3 +153,14 @@ def test_where_scores_cannot_be_written_is_an_error_before_anything_is_read(tmp_
 )
 def test_the_name_of_the_file_of_scores(name, out):
     assert output.default_name(Path(name)) == out
+
+
+def test_a_place_that_can_hold_no_file_is_named_before_the_model_is_loaded(tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text("x")
+    with pytest.raises(DataError, match=r"a\.jsonl is no folder\. Fix: name another --out"):
+        output.check(file / "o.jsonl", tmp_path / "b.jsonl")
+    (tmp_path / ".o.csv.kept").write_text("x")
+    with pytest.raises(DataError, match=r"which is a file\. Fix: move it"):
+        output.check(tmp_path / "o.csv", file)
+    output.check(tmp_path / "new" / "folder" / "o.csv", file)

@@ -11,6 +11,7 @@ import forked
 import numpy as np
 import pandas as pd
 import pytest
+import safetensors.torch
 import torch
 from classifiers import Plain, classifier
 
@@ -258,7 +259,41 @@ def broken_folder(tmp_path, folder):
 
 GOOD = [{"prompt": "Why?", "response": "So."}]
 
+
+def folder_without_system_turns(tmp_path, folder):
+    strict = classifier(tmp_path / "strict")
+    (strict / "chat_template.jinja").write_text(
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}"
+        "{% endif %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    )
+    return str(strict)
+
+
+def pickled_folder(tmp_path, folder):
+    pickled = classifier(tmp_path / "pickled")
+    weights = safetensors.torch.load_file(pickled / "model.safetensors")
+    torch.save(weights, pickled / "pytorch_model.bin")
+    (pickled / "model.safetensors").unlink()
+    return str(pickled)
+
+
+def file_of_folder(tmp_path, folder):
+    return str(folder / "config.json")
+
+
 BAD = {
+    "a system turn that the template refuses": (
+        [*GOOD, {"system": "Be brief.", **GOOD[0]}],
+        folder_without_system_turns,
+        [],
+        "a.jsonl, line 2: the chat template refuses a conversation with roles "
+        "['system', 'user']: no system. Fix: take rows with such turns out",
+    ),
+    "a pickled model": (GOOD, pickled_folder, [], "no file named model.safetensors"),
+    "a file for a model": (GOOD, file_of_folder, [], "cannot be loaded: it is a file. Fix: name"),
+    "a column without a name": (GOOD, None, ["--column", " "], "the new columns have no name"),
+    "a revision of a folder": (GOOD, None, ["--revision", "main"], "which has no revisions"),
+    "a pad token that is none": (GOOD, None, ["--pad-token", "nope"], ". Fix: name the folder"),
     "an empty file": ([], None, [], "the file has no rows"),
     "no such file": (None, None, [], "there is no such file"),
     "two shapes": (
@@ -369,3 +404,8 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"
     sys.exit(main([*sys.argv[1:], "--budget", "64"]))
+
+
+def test_a_folder_is_no_file_of_prompts(tmp_path, folder, capsys):
+    assert main([str(tmp_path), "--model", str(folder)]) == 2
+    assert "it is a folder. Fix: name a file in it" in capsys.readouterr().err
