@@ -507,9 +507,11 @@ def _row(
         preference = layout.preference(values[layout.verdict])
         if preference:
             comparisons = [(0, 1)] if preference < 0 else [(1, 0)]
-    elif all(answer.rank is not None for answer in responses) and len(responses) > 1:
+    elif any(answer.rank is not None for answer in responses) and len(responses) > 1:
         comparisons = _by_rank([answer.rank for answer in responses])
         notes.append("rank says which is better")
+        if any(answer.rank is None for answer in responses):
+            notes.append("answers without a rank are not compared")
     if len(responses) == 2:
         group = replace(group, preference=preference)
     return PromptRow(
@@ -619,10 +621,11 @@ def _check_conversations(
             )
 
 
-def _by_rank(ranks: Sequence[float]) -> list[tuple[int, int]]:
-    """(better, worse) of every two responses of different rank."""
+def _by_rank(ranks: Sequence[float | None]) -> list[tuple[int, int]]:
+    """(better, worse) of every two responses of different rank; None is of no rank."""
     comparisons = []
-    for i, j in combinations(range(len(ranks)), 2):
+    ranked = [place for place, rank in enumerate(ranks) if rank is not None]
+    for i, j in combinations(ranked, 2):
         if ranks[i] < ranks[j]:
             comparisons.append((i, j))
         elif ranks[j] < ranks[i]:

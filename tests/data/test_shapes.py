@@ -489,6 +489,17 @@ def test_a_verdict_that_no_row_can_have_is_refused(tmp_path):
     assert read(tmp_path, row, columns=named).rows[0].comparisons == ((1, 0),)
 
 
+def test_answers_without_a_rank_are_scored_and_said_not_to_be_compared(tmp_path):
+    """One missing rank took the comparisons of the whole row away, and nothing said so."""
+    answers = [{"answer": "a", "rank": 2}, {"answer": "b"}, {"answer": "c", "rank": 1}]
+    file = read(tmp_path, {"prompt": "p", "answers": answers})
+    assert file.rows[0].comparisons == ((2, 0),)
+    assert len(file.rows[0].group.responses) == 3
+    assert "answers without a rank are not compared" in file.read_as
+    no_ranks = [{"answer": "a"}, {"answer": "b"}]
+    assert read(tmp_path, {"prompt": "p", "answers": no_ranks}).rows[0].comparisons == ()
+
+
 def test_lists_of_answers_and_messages_in_other_order_in_cells(tmp_path):
     """A list of answers in a cell was one answer, brackets and all."""
     path = tmp_path / "mine.csv"
