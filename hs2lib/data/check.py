@@ -3,6 +3,7 @@
     python -m hs2lib.data.check my.jsonl                     # ratings or pairs, by their columns
     python -m hs2lib.data.check my.csv --scale 1-5           # ratings whose scale cannot be told
     python -m hs2lib.data.check train.jsonl --as helpsteer2  # the rows of a data set
+    python -m hs2lib.data.check my.csv --example             # no file yet? this writes forty rows
 
 It is meant to be run before any notebook starts. Texts are read row by row and not kept. Of earlier
 rows digests are kept, to tell a second rating from a first.
@@ -18,13 +19,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
+
 from hs2lib.data import load, own, pairs, rated
 from hs2lib.data.layouts import has_several
 from hs2lib.data.rows import SHOWN, DataError, Faults, printable, read
 from hs2lib.group import ASSISTANT, USER
-from hs2lib.paths import content_key
+from hs2lib.paths import content_key, write
 
 LONG = 100_000  # characters of a text that few models can read
+
+# The columns of an example -> whose ratings they have.
+EXAMPLE = {"helpful": "helpfulness", "correct": "correctness"}
 
 # What a sound text seldom holds: (pattern, what such a text does, with {} for what matches).
 DOUBTFUL = (
@@ -201,6 +207,40 @@ def kind_of(path: Path) -> str:
     return "pairs" if has_several(row) else "ratings"
 
 
+def write_example(path: Path, n_prompts: int = 20) -> int:
+    """Write ratings to try the commands with: generated prompts, two responses each, on 1 to 5.
+
+    Args:
+        path: of the CSV file.
+        n_prompts: how many.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        DataError: the file is there already, or cannot be written.
+    """
+    if path.exists():
+        raise DataError(path, None, None, "is there already", "name a new file")
+    groups = load.load("helpsteer2", "embedded", n_prompts=4 * n_prompts, seed=1).groups
+    one_turn = [group for group in groups if len(group.prompt) == 1]
+    rows = []
+    for group in one_turn[:n_prompts]:
+        for response in group.responses:
+            row = {"prompt": group.prompt[0].text, "response": response.text}
+            for column, attribute in EXAMPLE.items():
+                place = group.attributes.index(attribute)
+                row[column] = 1 + int(response.labels[place])  # 0 to 4 as 1 to 5
+            rows.append(row)
+    try:
+        write(path, pd.DataFrame(rows).to_csv(index=False))
+    except OSError as error:
+        raise DataError(
+            path, None, None, f"cannot be written ({error.strerror})", "name another file"
+        ) from None
+    return len(rows)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Command line: print what a file is.
 
@@ -227,8 +267,17 @@ def main(arguments: list[str] | None = None) -> int:
         type=lambda text: [name for name in text.split(",") if name],
         help="the columns of ratings, as clarity,tone (default: all columns of numbers)",
     )
+    parser.add_argument(
+        "--example",
+        action="store_true",
+        help="write forty generated rows to the file, to try the commands with",
+    )
     args = parser.parse_args(arguments)
     try:
+        if args.example:
+            number = write_example(Path(args.file))
+            print(f"{args.file}: {number} rows written, generated (small world), rated from 1 to 5")
+            return 0
         path, _ = load.own_file(args.file, None)
         kind, faults, sentences = examine(
             path, args.kind, attributes=args.attributes, scale=args.scale

@@ -104,3 +104,18 @@ def test_memory_holds_a_row_and_not_the_file(tmp_path):
     assert tracemalloc.get_traced_memory()[1] < 1.5e6, "of 6 MB"
     tracemalloc.stop()
     assert not faults.faults and lines[0] == "300 responses to 300 prompts, 0 with two or more"
+
+
+def test_an_example_to_try_the_commands_with_is_sound_and_overwrites_nothing(tmp_path, capsys):
+    """Who has no ratings at hand gets forty, whose scale can be told; a file of one's own stays."""
+    path = tmp_path / "my.csv"
+    assert check.main([str(path), "--example"]) == 0
+    assert "40 rows written, generated" in capsys.readouterr().out
+    assert check.main([str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "40 responses to 20 prompts, 20 with two or more" in printed
+    assert "helpful and correct (whole numbers on a scale from 1 to 5)" in printed
+    before = path.read_bytes()
+    assert check.main([str(path), "--example"]) == 2
+    assert "is there already. Fix: name a new file" in capsys.readouterr().out
+    assert path.read_bytes() == before
