@@ -33,6 +33,8 @@ class Labelled:
     pairs, prompts: how many were compared.
     judge, longest: of the judge, and of a rule that takes the longer answer. A tie is wrong.
     difference: the judge less the rule, on the same prompts.
+    passed_over: rows of which no two answers were compared: ties, one answer alone, answers with
+        an attribute that was not rated, and answers that the judge cannot read.
     """
 
     pairs: int
@@ -40,9 +42,20 @@ class Labelled:
     judge: Interval
     longest: Interval
     difference: Interval
+    passed_over: int = 0
 
     def in_words(self) -> str:
-        """The agreement in two sentences."""
+        """The agreement, and how many rows do not count; a sentence each."""
+        words = self._agreement_in_words()
+        if self.passed_over:
+            words += (
+                " Rows without two answers to compare (a tie, one answer alone, one that was not "
+                f"rated or that the judge cannot read): {self.passed_over:,}."
+            )
+        return words
+
+    def _agreement_in_words(self) -> str:
+        """How often the judge agrees, beside the longer answer."""
         if self.prompts < FEWEST:
             return (
                 f"{self.pairs} labelled pairs of {self.prompts} prompts carry no number: "
@@ -82,7 +95,7 @@ def labelling_form(
 
 
 def read_file(path: str | Path, scale: str = "", verdict: str = "") -> list[PromptRow]:
-    """The rows of a file that say which of two answers to a prompt is better.
+    """The rows of a file that says which of two answers to a prompt is better.
 
     Args:
         path: pairs as for `hs2lib.score`, or ratings, as the form writes them. Of ratings the
@@ -99,12 +112,11 @@ def read_file(path: str | Path, scale: str = "", verdict: str = "") -> list[Prom
         rows = _rated(file, scale)
     else:
         rows = list(read_prompts(file, Columns(verdict=verdict)).rows)
-    compared = [row for row in rows if row.comparisons]
-    if not compared:
+    if not any(row.comparisons for row in rows):
         what = "no pair of answers to one prompt has a better one"
         fix = "give pairs with labels, or two rated answers to each prompt"
         raise DataError(file, None, None, what, fix)
-    return compared
+    return rows
 
 
 def _rated(file: Path, scale: str) -> list[PromptRow]:
@@ -147,8 +159,10 @@ def agreement(
     """
     sums = []  # right by the judge, right by length, comparisons
     asked = []
+    passed_over = 0
     for row, of_row in zip(rows, scores, strict=True):
-        if np.isnan(of_row).any():
+        if np.isnan(of_row).any() or not row.comparisons:
+            passed_over += 1
             continue
         lengths = [len(response.text) for response in row.group.responses]
         by_judge = sum(of_row[better] > of_row[worse] for better, worse in row.comparisons)
@@ -160,7 +174,7 @@ def agreement(
     n_prompts = len(set(asked))
     if not n_pairs:
         nothing = Interval(np.nan, np.nan, np.nan)
-        return Labelled(0, 0, nothing, nothing, nothing)
+        return Labelled(0, 0, nothing, nothing, nothing, passed_over)
 
     def shares(sums: np.ndarray) -> np.ndarray:
         judge, longest, number = sums.T
@@ -171,7 +185,8 @@ def agreement(
     judge = inside(estimated.at(0), 0, 100, n_prompts)
     longest = inside(estimated.at(1), 0, 100, n_prompts)
     less_length = inside(estimated.at(2), -100, 100, n_prompts)
-    return Labelled(n_pairs, n_prompts, _floats(judge), _floats(longest), _floats(less_length))
+    intervals = [_floats(interval) for interval in (judge, longest, less_length)]
+    return Labelled(n_pairs, n_prompts, *intervals, passed_over)
 
 
 def _floats(interval: Interval) -> Interval:

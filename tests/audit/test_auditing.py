@@ -540,9 +540,26 @@ def test_pairs_that_the_judge_refuses_do_not_count():
         rows.append(PromptRow(number, {}, layout, group, places, ((0, 1),)))
     scores = [np.array([2.0, 1.0]), np.array([np.nan, 1.0])]
     agreed = labelled.agreement(rows, scores, n_boot=50)
-    assert (agreed.pairs, agreed.judge.estimate) == (1, 100)
+    assert (agreed.pairs, agreed.judge.estimate, agreed.passed_over) == (1, 100, 1)
+    assert "or that the judge cannot read): 1." in agreed.in_words()
     nothing = labelled.agreement(rows, [scores[1], scores[1]], n_boot=50)
     assert nothing.pairs == 0 and np.isnan(nothing.judge.estimate)
+
+
+def test_rows_that_compare_nothing_are_counted(tmp_path):
+    """An answer without a rating, a tie, and an answer alone were passed over without a word."""
+    rated = tmp_path / "rated.csv"
+    rated.write_text(
+        "prompt,response,clarity,tone\n"
+        "Why?,So.,1,5\nWhy?,Thus.,5,5\n"
+        "How?,So.,1,\nHow?,Thus.,5,5\n"
+        "When?,Now.,3,3\nWhen?,Then.,3,3\n"
+        "Who?,I.,2,2\n"
+    )
+    rows = labelled.read_file(rated, scale="1-5")
+    scores = [np.arange(len(row.places), dtype=float) for row in rows]
+    agreed = labelled.agreement(rows, scores, n_boot=50)
+    assert (agreed.pairs, agreed.passed_over) == (1, 3)
 
 
 def asked(tmp_path, name, text, **options):
