@@ -4,10 +4,11 @@ import hashlib
 from pathlib import Path
 
 from hs2lib.data.layouts import BY_NAME, Columns
-from hs2lib.data.load import own_file
+from hs2lib.data.load import Loaded, own_file, provenance
 from hs2lib.data.rows import DataError, Faults
 from hs2lib.data.shapes import asked_rows
 from hs2lib.group import Group, Turn
+from hs2lib.paths import digests_by_place
 
 
 def read_file(path: str | Path, limit: int = 0, columns: Columns = BY_NAME) -> list[Group]:
@@ -34,6 +35,19 @@ def read_file(path: str | Path, limit: int = 0, columns: Columns = BY_NAME) -> l
     if not groups:
         raise DataError(file, None, None, "there are no prompts", "give a file with rows")
     return list(groups.values())
+
+
+def load_file(path: str | Path, limit: int = 0) -> Loaded:
+    """`read_file` with where the prompts come from, for captions."""
+    groups = read_file(path, limit)
+    file, absent = own_file(path, None)
+    return Loaded(
+        groups,
+        provenance("prompts of a file", file),
+        False,
+        own=True,
+        read=digests_by_place(file, *absent),
+    )
 
 
 def _id(prompt: tuple[Turn, ...]) -> str:

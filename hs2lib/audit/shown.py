@@ -20,6 +20,12 @@ NUMBER = "audit"
 GAIN = "gain of best of 8"
 
 
+def called(model: str, policy: str) -> tuple[str, str]:
+    """What judge and policy are called in words, by the parameters of notebook 17."""
+    titles = {"": "the policy of 07", "embedded": "SmolLM2-135M-Instruct"}
+    return model or "the judge of 05", titles.get(policy, policy)
+
+
 def table(audited: Audit) -> pd.DataFrame:
     """Each edit with its share and interval in one cell, beside the rule of length."""
     rows = audited.edits

@@ -562,6 +562,16 @@ def test_rows_that_compare_nothing_are_counted(tmp_path):
     assert (agreed.pairs, agreed.passed_over) == (1, 3)
 
 
+def test_captions_name_the_file_of_prompts_and_no_folder(file):
+    """They said "no data" of a file of prompts."""
+    loaded = auditing.prompts.load_file(file, limit=2)
+    assert len(loaded.groups) == 2 and loaded.own and not loaded.generated
+    assert loaded.source.startswith(f"prompts of a file, {file.name} (sha256 ")
+    assert str(file.parent) not in loaded.source and len(loaded.read) == 1
+    assert shown.called("", "embedded") == ("the judge of 05", "SmolLM2-135M-Instruct")
+    assert shown.called("owner/judge", "") == ("owner/judge", "the policy of 07")
+
+
 def asked(tmp_path, name, text, **options):
     file = tmp_path / name
     file.write_text(text)
