@@ -376,9 +376,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(pd.DataFrame(correlations).round(2).to_string(index=False))
     print(in_words(correlations))
     of_ppo = {}
+    seeds_of_ppo: list[int] = []
     for gained in PPO_GAINS:
-        if gained in table and table[gained].notna().all():
-            of_ppo[gained] = with_intervals(table, gained=gained)
+        if gained in table:
+            trained = table[table[gained].notna()]
+            seeds_of_ppo = sorted(trained.seed.unique().tolist())
+            of_ppo[gained] = with_intervals(trained, gained=gained)
             print(in_words(of_ppo[gained], gained))
     if options.dry:
         return
@@ -392,6 +395,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "of PPO": {name: [rounded(row) for row in of_gain] for name, of_gain in of_ppo.items()},
         "judges": [rounded(row) for row in rows],
         "seeds": options.seeds,
+        "seeds of PPO": seeds_of_ppo,
         "prompts": N_AUDITED,
         "data": "generated: the small world",
         "device": report.device(),

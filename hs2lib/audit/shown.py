@@ -128,7 +128,7 @@ def foretells() -> list[str]:
         lines += _beside_the_one_that_learnt_nothing(published)
     lines.append(_correlations_in_words(published["correlations"], "that gain"))
     for gained, correlations in published.get("of PPO", {}).items():
-        lines.append(_gains_of_ppo_in_words(rows, gained))
+        lines.append(_gains_of_ppo_in_words(rows.dropna(subset=gained), gained))
         lines.append(_correlations_in_words(correlations, f"the {gained}"))
     return lines
 
@@ -137,13 +137,15 @@ def _gains_of_ppo_in_words(rows: pd.DataFrame, gained: str) -> str:
     """What PPO gains over SFT, mean over seeds: the judges of the least and of the most.
 
     Args:
-        rows: a row for each judge and seed.
+        rows: a row for each judge and seed whose policy was trained.
         gained: the column of the gain.
     """
     means = rows.groupby("judge", sort=False)[gained].mean()
+    seeds = sorted(rows.seed.unique())
+    word = "seed" if len(seeds) == 1 else "seeds"
     sentence = (
-        f"The {gained}, over SFT in truth, lies between {means.min():+.2f} ({means.idxmin()}) and "
-        f"{means.max():+.2f} points ({means.idxmax()})"
+        f"In {word} {_listed(seeds, 'd')} the {gained}, over SFT in truth, lies between "
+        f"{means.min():+.2f} ({means.idxmin()}) and {means.max():+.2f} points ({means.idxmax()})"
     )
     if LEARNT_NOTHING in means:
         sentence += f"; of the judge that learnt nothing {means[LEARNT_NOTHING]:+.2f}"

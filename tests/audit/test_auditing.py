@@ -433,10 +433,13 @@ def test_what_is_published_of_audits_stands_with_its_seeds(tmp_path, monkeypatch
     of_ppo = {"gain of PPO, greedy": [bounds | {"predictor": "audit"}]}
     file.write_text(json.dumps(record | {"judges": by_ppo, "of PPO": of_ppo}))
     assert shown.foretells()[5:] == [
-        "The gain of PPO, greedy, over SFT in truth, lies between -0.50 "
+        "In seeds 0 and 1 the gain of PPO, greedy, over SFT in truth, lies between -0.50 "
         f"({shown.LEARNT_NOTHING}) and +1.50 points (all); of the judge that learnt nothing -0.50.",
         "Spearman's R over judges with the gain of PPO, greedy: the audit 0.50.",
     ]
+    only_first = [by_ppo[0], by_ppo[1], *judges[2:]]
+    file.write_text(json.dumps(record | {"judges": only_first, "of PPO": of_ppo}))
+    assert shown.foretells()[5].startswith("In seed 0 the gain of PPO, greedy, over SFT in truth,")
     apart = [row | {"audit, high": 74.0} for row in judges[:2]]
     file.write_text(json.dumps(record | {"seeds": [0], "judges": apart}))
     words = shown.foretells()
