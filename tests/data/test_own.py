@@ -269,7 +269,7 @@ def test_the_number_of_a_rater_is_no_rating(tmp_path):
     assert named.attributes == ("rater",), "unless it is named"
 
 
-def test_a_word_for_nothing_is_told_to_be_left_empty(tmp_path):
+def test_a_word_for_nothing_has_to_be_an_empty_cell(tmp_path):
     path = table(tmp_path, "clarity", "1", "NaN", "5")
     with pytest.raises(DataError, match=r'got "NaN" \(str\)\. Fix: .*leave the cell empty'):
         load("ratings", "folder", path=path)

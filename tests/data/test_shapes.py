@@ -489,7 +489,7 @@ def test_a_verdict_that_no_row_can_have_is_refused(tmp_path):
     assert read(tmp_path, row, columns=named).rows[0].comparisons == ((1, 0),)
 
 
-def test_answers_without_a_rank_are_scored_and_said_not_to_be_compared(tmp_path):
+def test_answers_without_a_rank_are_scored_and_not_compared(tmp_path):
     """One missing rank took the comparisons of the whole row away, and nothing said so."""
     answers = [{"answer": "a", "rank": 2}, {"answer": "b"}, {"answer": "c", "rank": 1}]
     file = read(tmp_path, {"prompt": "p", "answers": answers})
