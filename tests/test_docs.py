@@ -419,6 +419,28 @@ def test_the_audits_page_has_the_numbers_of_its_judges():
         assert words.format(f"{first:.0f}, {second:.0f} and {third:.0f}") in text
 
 
+def test_the_audits_page_has_the_numbers_of_real_text():
+    """A row of its table is one of the published report."""
+    report = CHECKOUT / "reports/published/laptop/17_audit@ridge"
+    rows = pd.read_csv(report / "edits.csv").set_index("edit")
+    page = (CHECKOUT / "docs/audit.md").read_text().partition("## On real text")[2]
+    table = re.findall(r"^\| ([a-z ]+) \| (\d.*) \| (\d+) \|$", page, re.MULTILINE)
+    assert len(table) == 6
+    for edit, falls, by_length in table:
+        assert rows.loc[edit, "score falls (%)"] == falls
+        assert rows.loc[edit, "by length (%)"] == float(by_length)
+    read = auditing_verdict(report)
+    assert "Read beyond length: answers of two prompts swapped." in read
+    assert "no answer better: a sentence said twice, all said twice." in read
+
+
+def auditing_verdict(report):
+    """The verdict of a published audit."""
+    notebook = json.loads((report / f"{report.name}.ipynb").read_text())
+    (cell,) = [cell for cell in notebook["cells"] if cell["id"] == "verdict"]
+    return "".join("".join(output["data"]["text/markdown"]) for output in cell["outputs"])
+
+
 def gpu_rows(parts):
     """The lines of docs/gpu.md that a run of `make gpu-check` has the numbers of."""
     shapes = parts["exact"]["shapes"].values()
