@@ -412,6 +412,11 @@ def test_the_audits_page_has_the_numbers_of_its_judges():
     for row in others:
         less = cell(row, "audit less it", "less, low", "less, high")
         assert f"| {cell(row, 'Spearman', 'low', 'high')} | {less} |" in text
+    greedy, sampled = result["of PPO"].values()
+    for row, other in zip(greedy, sampled, strict=True):
+        cells = [cell(each, "Spearman", "low", "high") for each in (row, other)]
+        assert f"| {cells[0]} | {cells[1]} |" in text
+    assert len(result["seeds of PPO"]) == 1 and "In one seed a policy was trained by PPO" in text
     assert result["seeds"] == [0, 1, 2] and "in three seeds" in text
     judges = pd.DataFrame(result["judges"])
     for judge, words in (("a quarter, all dealt out", "{} %;"), ("all ratings", "{} %. So")):
