@@ -39,6 +39,7 @@ PUBLISHED = (
 OF_REPORTS = "14_paper_tables_and_figures"  # alone it finds no report (tests/test_notebook_14.py has it among others)
 # Artefacts of 00 about prompts of the small world that are not those of the run's data sets.
 OF_OTHER_PROMPTS = {"families", "readable"}
+OF_PUBLISHED_MODELS = "board-"  # tables of 16 with what others measured
 OF_REAL_PAIRS = "real-pairs"  # of 15, from reports/benchmarks/losses.json
 ALIGNMENT = [name for name in graph.notebooks() if "07" <= name[:2] <= "12"]
 
@@ -100,6 +101,9 @@ def test_run_all_as_it_stands(name, folders, monkeypatch):
             source = "Source: small world (generated), seed"
         if artefact.split(".")[0] == OF_REAL_PAIRS:  # published, and of no row of this run
             source = "pairs of HelpSteer2's validation split"
+            assert "Generated data" not in about["caption"]
+        if artefact.startswith(OF_PUBLISHED_MODELS):  # no number of this run stands in it
+            source = "Source: the publications named here, nothing of this run"
             assert "Generated data" not in about["caption"]
         assert source in about["caption"], artefact
 
