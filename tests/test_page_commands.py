@@ -58,6 +58,8 @@ BY_ANOTHER_TEST = {
     "make verify": "launch/test_compare.py::"
     "test_strict_says_whether_todays_code_gives_what_is_published",
     "make base": "test_make_base.py::test_a_killed_training_goes_on_and_ends_with_the_same_base",
+    PYTHON + "-m hs2lib.data.check my.csv --example": "data/test_check.py::"
+    "test_an_example_to_try_the_commands_with_is_sound_and_overwrites_nothing",
     PYTHON + "-m hs2lib.models.derived": "models/test_derived.py::"
     "test_the_command_saves_what_any_notebook_can_score_with",
     PYTHON + "profiles/nemo/rewrite.py": "test_nemo.py::"
