@@ -1,9 +1,11 @@
-"""200 responses to label by hand, against which the grader of the small world is checked.
+"""Responses to label by hand, against which the grader of the small world is checked.
 
     python benchmarks/samples_to_label.py [--runs runs/demo] [--seed 20] [--out runs/samples-to-label.jsonl]
+    python benchmarks/samples_to_label.py --policies sft dpo ppo steerlm2 --temperature 0 --each 25
 
-50 each of the base, of SFT and PPO (notebooks 07 and 10), and of SFT's best of 64 by the grader, at
-temperature 1, each to a prompt of its own that no training text holds; all families come as often.
+By default 50 each of the base, of SFT and PPO (notebooks 07 and 10), and of SFT's best of 64 by the
+grader, at temperature 1, each to a prompt of its own that no training text holds; all families come
+as often. At temperature .7 the likeliest .9 are drawn from, as `works.py` does.
 A line has the prompt, the items that are asked with their right sentences and values, and the
 response. It has no grade: who labels must not see one.
 """
@@ -19,6 +21,7 @@ import numpy as np
 import torch
 
 from hs2lib import paths
+from hs2lib.align.steerlm2 import TARGET
 from hs2lib.corpus.generate import task_of
 from hs2lib.corpus.grade import true_attributes
 from hs2lib.data.load import load
@@ -27,8 +30,18 @@ from hs2lib.models.policy import load_policy
 from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
 
-EACH = 50
-SAMPLED = {"max_new_tokens": 128, "temperature": 1.0, "top_p": 1.0, "batch": 512, "progress": False}
+SAMPLED = {"max_new_tokens": 128, "batch": 512, "progress": False}
+TOP_P = {0.0: 1.0, 0.7: 0.9, 1.0: 1.0}
+# What a policy is called -> its notebook, how many answers the best is taken of, and the label that
+# it is asked for.
+POLICIES: dict[str, tuple[str, int, str | None]] = {
+    "base": ("", 1, None),
+    "sft": ("07_sft", 1, None),
+    "dpo": ("08_dpo", 1, None),
+    "ppo": ("10_ppo", 1, None),
+    "steerlm2": ("12_steerlm2", 1, TARGET),
+    "best-of-64": ("07_sft", 64, None),
+}
 GOODNESS = np.array(head_weights("goodness", ATTRIBUTES))
 
 
@@ -68,19 +81,29 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=paths.runs() / "samples-to-label.jsonl")
     parser.add_argument("--seed", type=int, default=20, help="of prompts, samples and their order")
+    parser.add_argument(
+        "--policies",
+        nargs="+",
+        choices=list(POLICIES),
+        default=["base", "sft", "ppo", "best-of-64"],
+    )
+    parser.add_argument("--each", type=int, default=50, help="responses of each policy")
+    parser.add_argument("--temperature", type=float, choices=list(TOP_P), default=1.0)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    sft, ppo = (load_policy(options.runs / name / "policy") for name in ("07_sft", "10_ppo"))
-    policies = {
-        "base": (load_policy("small"), 1),
-        "sft": (sft, 1),
-        "ppo": (ppo, 1),
-        "best-of-64": (sft, 64),
+    n_policies = len(options.policies)
+    asked = prompts(n_policies * options.each, options.seed)
+    sampling = SAMPLED | {
+        "temperature": options.temperature,
+        "top_p": TOP_P[options.temperature],
+        "seed": options.seed,
     }
-    asked, rows = prompts(len(policies) * EACH, options.seed), []
-    for k, (name, (policy, n)) in enumerate(policies.items()):
-        # Every fourth prompt: each policy has all families.
-        for group in rollouts(policy, asked[k :: len(policies)], n=n, seed=options.seed, **SAMPLED):
+    rows = []
+    for k, name in enumerate(options.policies):
+        notebook, n, label = POLICIES[name]
+        policy = load_policy(options.runs / notebook / "policy" if notebook else "small")
+        # Every fourth prompt of four policies: each has all families.
+        for group in rollouts(policy, asked[k::n_policies], n=n, label=label, **sampling):
             best = int((true_attributes(group) @ GOODNESS).argmax())
             rows.append(row(name, replace(group, responses=(group.responses[best],))))
     Random(options.seed).shuffle(rows)
