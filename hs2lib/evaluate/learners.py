@@ -125,6 +125,37 @@ def in_words(gains: pd.DataFrame, first: str, second: str, unit: str = "points")
     return f"{text} of pairs in order ({row.low:+.1f} to {row.high:+.1f}), {word}."
 
 
+def answer_in_words(gains: pd.DataFrame, of: str) -> str:
+    """Whether preferences or ratings order more pairs rightly, in a sentence.
+
+    Preferences learn by the scaled loss, which knows how much better, or by the plain one where
+    that was not trained. Ratings learn by the regression on helpfulness. "" without either.
+
+    Args:
+        gains: with columns first, second, measure, difference, low, high.
+        of: data and seeds, as "generated data, seed 0".
+    """
+    compared = gains[(gains.measure == RIGHT) & (gains["second"] == HELPFULNESS)]
+    by_loss = compared.set_index("first")
+    for loss in ("scaled", "plain"):
+        if loss not in by_loss.index:
+            continue
+        row = by_loss.loc[loss]
+        between = "no interval"
+        if not np.isnan(row.low):
+            between = f"{row.low:+.1f} to {row.high:+.1f}"
+        says = "which is better is not shown"
+        if row.low > 0:
+            says = "preferences are better"
+        elif row.high < 0:
+            says = "ratings are better"
+        return (
+            f"Ratings or preferences: {says}. *{title_of(loss)}* minus *{title_of(HELPFULNESS)}*: "
+            f"{row.difference:+.1f} points of pairs in order ({between}; {of})."
+        )
+    return ""
+
+
 def over_seeds(values: Sequence[float]) -> tuple[float, float, float]:
     """The mean of numbers, one a seed, with Student's t interval; nan for that of one seed."""
     values = np.asarray(values, dtype=np.float64)  # [seeds]

@@ -15,6 +15,7 @@ from hs2lib.evaluate.learners import (
     COMPARED,
     LONGER,
     RIGHT,
+    answer_in_words,
     in_words,
     over_seeds,
     title_of,
@@ -125,6 +126,12 @@ def shown_in_words() -> list[str]:
         f"about {0.05 * len(table):.0f} would by chance."
     )
     return [first, *sentences(list(zip(beyond["first"], beyond["second"], strict=True)))]
+
+
+def answer() -> str:
+    """Whether ratings or preferences are better over seeds, in a sentence; "" without any."""
+    seeds = ", ".join(str(seed) for seed in record().get("seeds", []))
+    return answer_in_words(gains_shown(), f"generated data, seeds {seeds}")
 
 
 def gains_shown() -> pd.DataFrame:

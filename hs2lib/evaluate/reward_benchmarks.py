@@ -55,6 +55,11 @@ BAR_FROM = 200  # questions from which on a bar is worth its line
 
 CUT = 90  # characters of a text in a sentence
 
+# Numbers that are no share of the questions in RewardBench 2. They are points in every benchmark.
+SCORES = ("overall", "Ties")
+
+UNITS = "overall and Ties in points out of 100, all else in % right"  # for captions
+
 ABOVE = "above"
 BELOW = "below"
 NOT_TOLD = "not told apart"
@@ -510,7 +515,8 @@ def board_in_words(table_id: str) -> str:
     printed = pd.Series(known.values, dtype=float).unstack(sort=False)["overall"].dropna()
     return (
         f"Of {len(printed)} models with a published overall, {printed.idxmax()} has the highest, "
-        f"{printed.max():.1f} %, and {printed.idxmin()} the lowest, {printed.min():.1f} %."
+        f"{printed.max():.1f} points out of 100, and {printed.idxmin()} the lowest, "
+        f"{printed.min():.1f}."
     )
 
 
@@ -673,16 +679,17 @@ def left_out_in_words(scored: Mapping[str, Scored]) -> list[str]:
 
 
 def in_words(results: Mapping[str, Result]) -> list[str]:
-    """A sentence on each benchmark: its numbers beside the best rule's."""
+    """A sentence on each benchmark: its numbers beside the best rule's, in one unit."""
     texts = []
     for name, result in results.items():
         pieces = []
         beside_rules = result.beside[result.beside.level == ""].set_index("part")
         for row in result.headline[result.headline.by == MODEL].itertuples():
             beside = beside_rules.loc[row.part]
+            unit = "points out of 100" if row.part in SCORES else "%"
             pieces.append(
-                f"{row.part} {row.value:.1f} % ({row.low:.1f} to {row.high:.1f}), "
-                f"the {beside.rule} {row.value - beside.difference:.1f} %"
+                f"{row.part} {row.value:.1f} {unit} ({row.low:.1f} to {row.high:.1f}), "
+                f"the {beside.rule} {row.value - beside.difference:.1f}"
             )
         texts.append(f"{_called(name, result)}: {'; '.join(pieces)}.")
     return texts

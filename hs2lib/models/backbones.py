@@ -169,14 +169,37 @@ def load_tokenizer(
     )
     if pad_token is not None:
         if pad_token not in tokenizer.get_vocab():
-            raise ValueError(f"pad_token {pad_token!r} is not in the vocabulary of {name}")
+            raise ValueError(f"the pad token {pad_token!r} is not in the vocabulary of {name}")
         tokenizer.pad_token = pad_token
     if tokenizer.pad_token_id in (None, tokenizer.eos_token_id):
         raise ValueError(
             f"the tokenizer of {name} has no pad token but its end token {tokenizer.eos_token!r}: "
-            "pass pad_token=, one of its vocabulary that no text holds"
+            "name one of its vocabulary that no text holds, with pad_token= in Python and in a "
+            "recipe, with --pad-token for a reward model on the command line"
         )
     return tokenizer
+
+
+def refuse_pickle(name: str | Path, source: str) -> None:
+    """Refuse a model folder whose weights are a pickle and nothing else.
+
+    A pickle can run any code when it is read, so none is ever loaded.
+
+    Args:
+        name: the model, as errors call it.
+        source: what transformers is to load; a Hub repository passes.
+
+    Raises:
+        ValueError: the folder has `pytorch_model*.bin` and no safetensors.
+    """
+    folder = Path(source)
+    pickles = sorted(folder.glob("pytorch_model*.bin"))
+    if pickles and not any(folder.glob("*.safetensors")):
+        raise ValueError(
+            f"{name} holds a pickle, {pickles[0].name}, which is never loaded, as it can run code: "
+            "convert it to safetensors on a machine that trusts it, where transformers' "
+            "from_pretrained loads the model and its save_pretrained writes it anew"
+        )
 
 
 def load_backbone(
@@ -204,6 +227,7 @@ def load_backbone(
     streamed = os.environ.get(STREAM) and str(name) not in NAMED
     processes = int(os.environ.get("WORLD_SIZE", "1")) if streamed else 1
     check_causal(name, config, processes)
+    refuse_pickle(name, source)
     if not head:
         loader = hf.AutoModel
     elif type(config) in hf.MODEL_FOR_CAUSAL_LM_MAPPING:

@@ -23,6 +23,7 @@ from hs2lib.models.backbones import (
     as_read,
     check_causal,
     load_tokenizer,
+    refuse_pickle,
     source_of,
     text_model,
     width,
@@ -100,12 +101,14 @@ class RewardModel(Decoder):
             options: as for the class.
 
         Raises:
-            ValueError: the model is no causal decoder, its head is more than one linear layer or
-                was never trained, or the classifier itself scores otherwise.
+            ValueError: the model is no causal decoder, its weights are a pickle, its head is more
+                than one linear layer or was never trained, or the classifier itself scores
+                otherwise.
         """
         source = source_of(name)
         config = hf.AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
         check_causal(name, config)
+        refuse_pickle(name, source)
         classifier, report = hf.AutoModelForSequenceClassification.from_pretrained(
             source,
             config=config,

@@ -40,7 +40,8 @@ def overall_in_words(run: CompletedRun | None) -> list[str]:
     for row in overall.to_dict("records"):
         rules = ", ".join(f"the {rule} {row[f'{rule} (%)']}" for rule in MARKERS)
         lines.append(
-            f"{row['benchmark']}{form}, percent right: the model {row['model (%)']}, {rules}. "
+            f"{row['benchmark']}{form}, overall, points out of 100: the model {row['model (%)']}, "
+            f"{rules}. "
             f"Beside the rules of length: {row['beside the rules']}."
         )
     return lines
@@ -88,7 +89,7 @@ def figure(drawn: pd.DataFrame, title: str) -> Figure:
         labels = [f"{row.part} ({row.questions:,})" for row in model.itertuples()]
         ax.set(yticks=at, yticklabels=labels, xlim=(-2, 102), ylim=(-0.75, len(model) - 0.4))
         ax.set_title(name, fontsize=9, loc="left")
-    axes[-1, 0].set_xlabel("right, %; black: equal chances")
+    axes[-1, 0].set_xlabel("right, %; overall and Ties: points out of 100; black: equal chances")
     legend_beside(axes[0, 0])
     fig.suptitle(title, fontsize=11)
     return fig

@@ -11,10 +11,11 @@ Notation, for q levels of an ordinal scale:
     w[c, k]: the penalty, (c - k)^2.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 
 from hs2lib.names import one_of
 from hs2lib.stats.bootstrap import Interval, Statistic, bootstrap, difference, inside
@@ -109,6 +110,43 @@ def kappa_difference(
     of_first, kappa = _kappa_parts(first, levels, "pairs")
     of_second, _ = _kappa_parts(second, levels, "pairs")
     return difference(of_first, of_second, clusters, kappa, **options).at(0)
+
+
+def kappa_rises(
+    steps: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    names: Sequence[str],
+    levels: Sequence[float] = SCALE,
+    **options: np.ndarray | int | None,
+) -> pd.DataFrame:
+    """How much kappa of each attribute rises in each step, with 95 % intervals.
+
+    Paper: Table 1 has such steps, without intervals.
+
+    Args:
+        steps: name -> ratings after and before, [rows, N, A] each, of the same rows.
+        names: of the attributes.
+        levels, **options: as in `kappa_difference`.
+    Returns: columns step, attribute, rise, 95 % low, 95 % high.
+    Raises: as `weighted_kappa` does.
+    """
+    rows = []
+    for step, (after, before) in steps.items():
+        for a, name in enumerate(names):
+            rise = kappa_difference(after[:, :, a], before[:, :, a], levels, **options)
+            rows.append((step, name, *map(float, rise)))
+    return pd.DataFrame(rows, columns=["step", "attribute", "rise", "95 % low", "95 % high"])
+
+
+def rise_in_words(row: pd.Series) -> str:
+    """A row of `kappa_rises` in words; a rise whose interval holds 0 is not shown."""
+    low = row["95 % low"]
+    high = row["95 % high"]
+    says = "a rise is not shown"
+    if low > 0:
+        says = "it rises"
+    elif high < 0:
+        says = "it falls"
+    return f"{says}, {row['rise']:+z.2f} [{low:+z.2f}, {high:+z.2f}]"
 
 
 def krippendorff_alpha(

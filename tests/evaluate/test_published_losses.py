@@ -33,7 +33,15 @@ def test_without_a_published_benchmark_its_tables_are_empty(tmp_path, monkeypatc
     assert published.sentences() == published.shown_in_words() == []
     assert published.fewer_in_words() == published.real_in_words() == ""
     assert published.claims_in_words() == []
+    assert published.answer() == ""
     assert published.source() == published.source_of_real() == ""
+
+
+def test_the_answer_over_seeds_names_the_seeds(write):
+    row = difference("scaled", "helpfulness", -0.3, -6.3, 5.6)
+    write({"seeds": [0, 1], "differences": [row]})
+    assert "not shown" in published.answer()
+    assert published.answer().endswith("(-6.3 to +5.6; generated data, seeds 0, 1).")
 
 
 def test_captions_name_the_seeds_and_the_commit_of_what_is_published(write):

@@ -215,6 +215,27 @@ def test_differences_are_of_the_same_pairs():
     assert list(learning.differences(gains))[:2] == ["comparison", "measure"]
 
 
+def test_the_question_of_notebook_15_is_answered_by_the_interval():
+    """Preferences are better where it lies above 0, ratings where below, and neither is shown between."""
+    row = {"first": "plain", "second": "helpfulness", "measure": learning.RIGHT, "difference": 2.0}
+    ends = {
+        "preferences are better": (1.0, 3.0),
+        "ratings are better": (-3.0, -1.0),
+        "which is better is not shown": (-1.0, 5.0),
+    }
+    for says, (low, high) in ends.items():
+        gains = pd.DataFrame([row | {"low": low, "high": high}])
+        assert learners.answer_in_words(gains, "generated data, seed 0") == (
+            f"Ratings or preferences: {says}. *Bradley-Terry* minus *regression, helpfulness*: "
+            f"+2.0 points of pairs in order ({low:+.1f} to {high:+.1f}; generated data, seed 0)."
+        )
+    shown = row | {"low": 1.0, "high": 3.0}
+    scaled = pd.DataFrame([shown, shown | {"first": "scaled", "low": np.nan, "high": np.nan}])
+    assert "not shown" in learners.answer_in_words(scaled, "x"), "the loss that knows how much"
+    assert "(no interval; x)" in learners.answer_in_words(scaled, "x")
+    assert learners.answer_in_words(gains[:0], "x") == ""
+
+
 def test_pairs_to_see_are_those_that_two_learners_order_otherwise():
     """Of the pairs that one alone has right the farthest apart; each answer has both scores."""
     judged = people(1, 3, -2)

@@ -405,5 +405,16 @@ def test_the_highest_and_the_lowest_published_overall_are_named():
     words = today.board_in_words("rewardbench-2")
     assert words == (
         "Of 11 models with a published overall, Skywork-Reward-V2-Llama-3.1-8B-40M has the "
-        "highest, 86.5 %, and Skywork-Reward-V2-Qwen3-0.6B the lowest, 61.3 %."
+        "highest, 86.5 points out of 100, and Skywork-Reward-V2-Qwen3-0.6B the lowest, 61.3."
     )
+
+
+def test_every_overall_is_in_points_and_a_part_in_percent():
+    """RewardBench 2's overall has Ties in it, which goes from -1 to 101: no share of anything."""
+    result = measured(pairs(*[("a", "bb")] * 9), [1, 0] * 9)
+    (overall,) = today.in_words({"JudgeBench": result})
+    assert overall.startswith("JudgeBench: overall 100.0 points out of 100 (")
+    assert "%" not in overall
+    lone = result._replace(numbers=result.numbers[result.numbers.part == "knowledge"])
+    assert today.in_words({"JudgeBench": lone})[0].startswith("JudgeBench: knowledge 100.0 % (")
+    assert "overall and Ties in points out of 100" in today.board_caption("rewardbench-2", {})

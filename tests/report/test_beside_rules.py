@@ -71,7 +71,7 @@ def test_the_overall_of_each_benchmark_is_read_from_what_a_run_left(tmp_path):
     made_reports.write(tmp_path, "demo", "16", [made_reports.MADE], {"beside-rules.csv": table})
     run = completed("demo", "16", tmp_path / "demo" / "16")
     assert beside_rules.overall_in_words(run) == [
-        "A (its form, generated), percent right: the model 70.0, the longest answer 70.0, the "
-        "shortest answer 70.0, the random answer 70.0. Beside the rules of length: above."
+        "A (its form, generated), overall, points out of 100: the model 70.0, the longest answer "
+        "70.0, the shortest answer 70.0, the random answer 70.0. Beside the rules of length: above."
     ]
     assert beside_rules.overall_in_words(None) == []

@@ -277,6 +277,15 @@ def pickled_folder(tmp_path, folder):
     return str(pickled)
 
 
+def folder_without_pad(tmp_path, folder):
+    without = classifier(tmp_path / "without")
+    file = without / "tokenizer_config.json"
+    settings = json.loads(file.read_text())
+    settings.pop("pad_token")
+    file.write_text(json.dumps(settings))
+    return str(without)
+
+
 def file_of_folder(tmp_path, folder):
     return str(folder / "config.json")
 
@@ -289,7 +298,8 @@ BAD = {
         "a.jsonl, line 2: the chat template refuses a conversation with roles "
         "['system', 'user']: no system. Fix: take rows with such turns out",
     ),
-    "a pickled model": (GOOD, pickled_folder, [], "no file named model.safetensors"),
+    "a pickled model": (GOOD, pickled_folder, [], "holds a pickle, pytorch_model.bin, which is "),
+    "no pad token": (GOOD, folder_without_pad, [], "with --pad-token for a reward model"),
     "a file for a model": (GOOD, file_of_folder, [], "cannot be loaded: it is a file. Fix: name"),
     "a column without a name": (GOOD, None, ["--column", " "], "the new columns have no name"),
     "a revision of a folder": (GOOD, None, ["--revision", "main"], "which has no revisions"),

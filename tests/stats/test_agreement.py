@@ -193,6 +193,24 @@ def test_difference_of_two_filters_on_the_same_resamples(ratings):
     ]
 
 
+def test_each_rise_of_kappa_has_an_interval_and_steps_add_up(ratings):
+    """A rise without an interval cannot be told from chance. Two steps make the whole one."""
+    ratings = ratings[:, :, None]  # [rows, N, A]
+    rng = np.random.default_rng(1)
+    nothing = rng.permuted(ratings, axis=0)  # agrees on nothing
+    near = np.where(np.ptp(ratings, axis=1, keepdims=True) < 2, ratings, NAN)
+    steps = {"agreeing": (ratings, nothing), "chosen": (near, ratings), "all": (near, nothing)}
+    rises = agreement.kappa_rises(steps, ["helpfulness"], n_boot=200, seed=0)
+    agreeing, chosen, whole = rises.rise
+    assert agreeing + chosen == pytest.approx(whole)
+    assert (rises["95 % low"] < rises.rise).all() and (rises.rise < rises["95 % high"]).all()
+    assert agreement.rise_in_words(rises.iloc[0]).startswith(f"it rises, +{agreeing:.2f} [+")
+    same = agreement.kappa_rises({"none": (nothing, rng.permuted(nothing, axis=0))}, ["x"])
+    assert agreement.rise_in_words(same.iloc[0]).startswith("a rise is not shown, ")
+    back = agreement.kappa_rises({"back": (nothing, ratings)}, ["x"], n_boot=200)
+    assert agreement.rise_in_words(back.iloc[0]).startswith("it falls, -")
+
+
 @pytest.mark.parametrize(("metric", "published"), [("ordinal", 0.815), ("interval", 0.849)])
 def test_alpha_of_the_books_example(metric, published):
     ours = agreement.krippendorff_alpha(KRIPPENDORFF, ONE_TO_FIVE, metric=metric, **QUICK)
