@@ -416,6 +416,8 @@ def conclusion(table: pd.DataFrame, tier: str) -> str:
 
     holds = (DIGIT, DIRECTION)
     fails = (SLIP, CONTRADICTED)
+    exactly = number_of([DIGIT], PAPERS_NUMBERS)
+    roughly = number_of([DIRECTION], PAPERS_NUMBERS)
     confirmed = number_of(holds, RUN)
     contradicted = number_of(fails, RUN)
     settled = confirmed + contradicted
@@ -430,8 +432,8 @@ def conclusion(table: pd.DataFrame, tier: str) -> str:
     return (
         f"**{answer}** The text makes {len(mine)} quantitative claims. "
         "By arithmetic on numbers that the paper and its sources print, "
-        f"{number_of(holds, PAPERS_NUMBERS)} follow and {number_of(fails, PAPERS_NUMBERS)} do "
-        f"not{off}. {number_of([NEEDS], NONE)} need hardware or "
+        f"{exactly} follow to the digit, {roughly} follow in direction only, and "
+        f"{number_of(fails, PAPERS_NUMBERS)} do not{off}. {number_of([NEEDS], NONE)} need hardware or "
         f"data that tier {tier} does not have."
     )
 

@@ -697,7 +697,9 @@ def steering(
             ax.set_ylim(middle[attribute] - 0.6 * span, middle[attribute] + 0.6 * span)
         slope = slopes[slopes.attribute == attribute].iloc[0]
         heading = f"{attribute}\nslope {slope.slope + 0:.2f}"
-        if np.isfinite(slope["95 % low"]):
+        if slope["95 % low"] == slope["95 % high"] == 0:
+            heading = f"{attribute}\nslope 0 on every prompt"
+        elif np.isfinite(slope["95 % low"]):
             heading += f" [{slope['95 % low']:.2f}, {slope['95 % high']:.2f}]"
         ax.set_title(heading, fontsize=9)
         ax.set(xlabel="level asked for", xticks=levels)
@@ -725,7 +727,8 @@ def cross(slopes: pd.DataFrame, own: dict[str, tuple[str, ...]], *, title: str =
     size = (1.35 * len(moved) + 2.2, 0.62 * len(asked) + 1.4)
     fig, ax = plt.subplots(figsize=size, layout="constrained")
     largest = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 1.0
-    ax.imshow(values, cmap="RdBu", vmin=-1.6 * largest, vmax=1.6 * largest, aspect="auto")
+    end = 2.4 * largest  # pale colours alone, on which black numbers can be read
+    ax.imshow(values, cmap="RdBu", vmin=-end, vmax=end, aspect="auto")
     for row, name in enumerate(asked):
         for column, attribute in enumerate(moved):
             slope, low, high = cells.loc[(name, attribute), ["slope", "95 % low", "95 % high"]]
