@@ -101,7 +101,9 @@ def side_by_side(setup: Setup) -> SideBySide:
         prompts.read.update(digests_by_place(verdict))
     by_prompt = pd.DataFrame()
     joined = pd.concat(frames, ignore_index=True)
+    greedy = ""
     if GREEDY in shown:
+        greedy = ", and a greedy one"
         by_prompt = joined.pivot_table(GREEDY, "prompt", "policy", sort=False)
     return SideBySide(
         prompts,
@@ -109,7 +111,7 @@ def side_by_side(setup: Setup) -> SideBySide:
         gains=_gains(frames, [*shown, "characters"], resampled),
         truth_known=truth_known,
         temperature=temperature,
-        caption=f"All policies on {len(prompt_ids)} held-out prompts: {asked}.",
+        caption=f"All policies on {len(prompt_ids)} held-out prompts: {asked}{greedy}.",
         about_score=about_score,
         by_prompt=by_prompt,
         rows=joined.drop_duplicates(["policy", "response"], keep="last", ignore_index=True),

@@ -433,8 +433,8 @@ def conclusion(table: pd.DataFrame, tier: str) -> str:
         f"**{answer}** The text makes {len(mine)} quantitative claims. "
         "By arithmetic on numbers that the paper and its sources print, "
         f"{exactly} follow to the digit, {roughly} follow in direction only, and "
-        f"{number_of(fails, PAPERS_NUMBERS)} do not{off}. {number_of([NEEDS], NONE)} need hardware or "
-        f"data that tier {tier} does not have."
+        f"{number_of(fails, PAPERS_NUMBERS)} do not{off}. {number_of([NEEDS], NONE)} need "
+        f"hardware or data that tier {tier} does not have."
     )
 
 

@@ -208,7 +208,7 @@ def test_an_iteration_that_trained_nothing_is_named():
     variances = pd.DataFrame({"ratio": [1.0, 3.0, 2.0]})
     assert attained.variance_sentence(variances) == (
         "On this policy the baseline divides the variance of a group's gradient by 2.0. "
-        "That is the median of 3 prompts, which lie from 1.0 to 3.0.\"
+        "That is the median of 3 prompts, which lie from 1.0 to 3.0."
     )
     assert attained.iteration_sentences(summary, RECIPE) == [
         "Samples were drawn at temperature 0.7 and top-p 0.9; the effective number of them a prompt is 2.5 of 10.",

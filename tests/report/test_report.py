@@ -97,7 +97,7 @@ def test_a_caption_can_name_only_the_data_that_is_shown(checkout):
     assert real == "A. Source: HelpSteer2, train.jsonl.gz. Tier demo, seed 3."
     run.keep_table(pd.DataFrame({"a": [1.0]}), "real", "Means.", of=[REAL])
     assert "Generated" not in run.artefacts["real.csv"]["caption"]
-    with pytest.raises(ValueError, match="record it with `run.source`"):
+    with pytest.raises(ValueError, match=r"record it with `run\.source`"):
         start(REAL).caption("A.", of=[MADE])
 
 
