@@ -464,11 +464,15 @@ SEGMENTS = {
     "our runs: to the digit": (style.GREEN, [(DIGIT, RUN)]),
     "our runs: direction only": (style.tint(style.GREEN, 0.35), [(DIRECTION, RUN)]),
     "our runs: contradicted": (style.VERMILLION, [(CONTRADICTED, RUN)]),
-    "arithmetic on the paper's numbers: follows": (
-        style.tint(style.SKY_BLUE, 0.6),
-        [(DIGIT, PAPERS_NUMBERS), (DIRECTION, PAPERS_NUMBERS)],
+    "arithmetic: to the digit": (
+        style.tint(style.SKY_BLUE, 0.8),
+        [(DIGIT, PAPERS_NUMBERS)],
     ),
-    "arithmetic on the paper's numbers: does not": (
+    "arithmetic: direction only": (
+        style.tint(style.SKY_BLUE, 0.35),
+        [(DIRECTION, PAPERS_NUMBERS)],
+    ),
+    "arithmetic: does not follow": (
         style.PURPLE,
         [(SLIP, PAPERS_NUMBERS), (CONTRADICTED, PAPERS_NUMBERS)],
     ),

@@ -40,7 +40,7 @@ LOOKS = {
     "truth, greedy": LIKELIEST,
     "truth": TRUTH,
     "reward model's score": SCORE,
-    "characters": LENGTH,
+    "characters": Look(style.GREEN),  # of sampled answers: a diamond is a greedy one
 }
 # A reward model beside what needs no training.
 MODELS = {
@@ -330,7 +330,7 @@ def parts(lost: pd.DataFrame, title: str) -> Figure:
         ax.axvline(0, color="black", lw=0.8)
         ax.grid(visible=False, axis="y")
     left.set(yticks=at, yticklabels=lost.part, xlabel="points of truth lost per answer")
-    right.set(xlabel=f"{after} less {before}, points, 95 %")
+    right.set(xlabel=f"{after} less {before}, points, 95 % intervals")
     right.xaxis.set_major_locator(MaxNLocator(5))
     left.margins(x=0.12)
     left.invert_yaxis()
@@ -734,9 +734,13 @@ def cross(slopes: pd.DataFrame, own: dict[str, tuple[str, ...]], *, title: str =
             slope, low, high = cells.loc[(name, attribute), ["slope", "95 % low", "95 % high"]]
             weight = "bold" if low > 0 or high < 0 else "normal"
             centred = {"ha": "center", "va": "center", "family": "DejaVu Sans"}
-            ax.text(column, row - 0.12, f"{slope:+.2f}", weight=weight, **centred)
+            number = f"{slope:+z.2f}"
+            interval = f"{low:+z.2f} to {high:+z.2f}"
+            if slope == low == high == 0:
+                number = "0"
+                interval = "on every prompt"
+            ax.text(column, row - 0.12, number, weight=weight, **centred)
             if np.isfinite(low):
-                interval = f"{low:+.2f} to {high:+.2f}"
                 ax.text(column, row + 0.24, interval, fontsize=7, **centred)
             if attribute in own[name]:
                 corner = (column - 0.47, row - 0.47)
