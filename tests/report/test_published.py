@@ -259,7 +259,7 @@ def test_the_row_of_steerlm_says_that_it_is_not_less_the_start(works):
     }
 
 
-def test_a_loss_of_sampled_answers_is_said_beside_a_verdict_of_greedy_ones(works):
+def test_a_loss_of_sampled_answers_stands_beside_a_verdict_of_greedy_ones(works):
     """A method whose verdict is *not shown* was below its start when sampled, without a word."""
     row = {"policy": "iterative dpo", "less": "start", "what": "held out", "measure": "truth"}
     row |= {"value": -0.07, "low": -0.13, "high": -0.02, "seeds": 2}
