@@ -35,6 +35,7 @@ PUBLISHED = (
     "Source: the paper's Table 5",
     "Source: the paper's tables and cited sources",
     "Source: reports/benchmarks/works.json, five seeds, generated data",
+    "Source: `benchmarks/departures.py`, most of it on generated data",
 )
 OF_REPORTS = "14_paper_tables_and_figures"  # alone it finds no report (tests/test_notebook_14.py has it among others)
 # Artefacts of 00 about prompts of the small world that are not those of the run's data sets.

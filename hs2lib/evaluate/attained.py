@@ -171,8 +171,8 @@ def toy_title(descents: pd.DataFrame) -> str:
     """The message of the toy's figure. descents: as `hs2lib.align.steerlm2.descents`."""
     last = descents.iloc[-1]
     return (
-        f"KL after the last step: {last['equation 11, n = 10']:.0e} nats with the baseline, "
-        f"{last['equation 8, n = 10']:.0e} without"
+        f"At n = 10 the descent ends {last['equation 11, n = 10']:.1g} nats from the optimum with "
+        f"the baseline, {last['equation 8, n = 10']:.1g} without"
     )
 
 
@@ -252,8 +252,8 @@ def variance_sentence(variances: pd.DataFrame) -> str:
     ratio = variances.ratio
     return (
         f"On this policy the baseline divides the variance of a group's gradient "
-        f"by {ratio.median():.1f} (median of {len(ratio)} prompts, "
-        f"{ratio.min():.1f} to {ratio.max():.1f})."
+        f"by {ratio.median():.1f}. That is the median of "
+        f"{len(ratio)} prompts, which lie from {ratio.min():.1f} to {ratio.max():.1f}."
     )
 
 

@@ -166,9 +166,11 @@ def in_words(answers: pd.DataFrame) -> list[str]:
     if differences:
         fault = max(differences, key=lambda name: differences[name][0])
         difference, number = differences[fault]
+        where = "above" if difference > 0 else "below"
         lines.append(
             f"The fault that goes with the largest gaps: the answer {fault}. The mean gap of the "
-            f"{number} answers that have it is {difference:+.2f} points from that of the others."
+            f"{number} answers that have it is {abs(difference):.2f} points {where} that of the "
+            "others."
         )
     return lines
 

@@ -624,7 +624,8 @@ def title_of_rounds(curves: pd.DataFrame, first: int, last: int) -> str:
     """
     gains = gained_in_rounds(curves, first, last)
     parts = [f"{measure} {gained:+.2f}" for measure, gained in gains.items()]
-    return f"PPO, last {min(last, len(curves))} rounds less first {first}:\n{', '.join(parts)}"
+    rounds = f"PPO, last {min(last, len(curves))} rounds less first {first} (not a test)"
+    return f"{rounds}:\n{', '.join(parts)}"
 
 
 def rounds_in_words(curves: pd.DataFrame, first: int, last: int, recipe: PPO) -> str:

@@ -97,7 +97,9 @@ class Comparison:
         recipe = self.setup.recipe
         return (
             f"{recipe.n_eval_prompts} held-out prompts, {recipe.n_eval_samples} responses each "
-            f"of at most {recipe.eval_tokens} tokens."
+            f"of at most {recipe.eval_tokens} tokens, sampled at temperature "
+            f"{recipe.eval_temperature:g} and top-p {recipe.eval_top_p:g}; one more where it says "
+            "greedy."
         )
 
     def measure(self, policy: Policy, name: str, label: str | None = None) -> pd.DataFrame:

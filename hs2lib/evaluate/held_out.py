@@ -101,7 +101,9 @@ def side_by_side(setup: Setup) -> SideBySide:
         prompts.read.update(digests_by_place(verdict))
     by_prompt = pd.DataFrame()
     joined = pd.concat(frames, ignore_index=True)
+    greedy = ""
     if GREEDY in shown:
+        greedy = ", and a greedy one"
         by_prompt = joined.pivot_table(GREEDY, "prompt", "policy", sort=False)
     return SideBySide(
         prompts,
@@ -109,7 +111,7 @@ def side_by_side(setup: Setup) -> SideBySide:
         gains=_gains(frames, [*shown, "characters"], resampled),
         truth_known=truth_known,
         temperature=temperature,
-        caption=f"All policies on {len(prompt_ids)} held-out prompts: {asked}.",
+        caption=f"All policies on {len(prompt_ids)} held-out prompts: {asked}{greedy}.",
         about_score=about_score,
         by_prompt=by_prompt,
         rows=joined.drop_duplicates(["policy", "response"], keep="last", ignore_index=True),
@@ -378,9 +380,9 @@ def gaps_in_words(beside: SideBySide) -> str:
         less = by_prompt[policy] - by_prompt[base]
         parts.append(f"{policy} {_cell(mean(less, less.index))}")
     return (
-        f"Score less truth, sampled answers, beside the untrained base's "
-        f"{by_prompt[base].mean():+.2f}: {', '.join(parts)}. Only what exceeds the base's is "
-        "training's."
+        f"Score less truth of sampled answers, the {base}'s is {by_prompt[base].mean():+.2f}. "
+        f"Less the {base}'s: {', '.join(parts)}. Where an interval leaves out 0, training "
+        "changed the gap."
     )
 
 
@@ -399,14 +401,22 @@ def by_temperature(beside: SideBySide) -> pd.DataFrame:
 
 
 def surer(beside: SideBySide) -> list[str]:
-    """How far greedy answers are truer than sampled ones, for every policy, in a sentence."""
-    rows = by_temperature(beside)
-    means = rows.pivot_table("mean", "policy", "temperature", sort=False)
-    if 0.0 not in means or means.shape[1] < 2:
+    """How far greedy answers are truer than sampled ones, for every policy, in a sentence.
+
+    Paired by prompt, with 95 % intervals.
+    """
+    if by_temperature(beside).temperature.nunique() < 2:
         return []
-    less = (means[0.0] - means[beside.temperature]).dropna()
-    changes = ", ".join(f"{policy} {change:+.2f}" for policy, change in less.items())
-    return [f"From temperature {beside.temperature:g} to greedy the truth changes by: {changes}."]
+    parts = []
+    for policy, rows in beside.rows.groupby("policy", sort=False):
+        by_prompt = rows.groupby("prompt", sort=False)[[GREEDY, TRUTH]].mean()
+        less = (by_prompt[GREEDY] - by_prompt[TRUTH]).dropna()
+        if len(less):
+            parts.append(f"{policy} {_cell(mean(less, less.index))}")
+    return [
+        f"From temperature {beside.temperature:g} to greedy the truth changes by: "
+        f"{', '.join(parts)}. Each is paired by prompt."
+    ]
 
 
 def largest(beside: SideBySide) -> str:

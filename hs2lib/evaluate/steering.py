@@ -179,10 +179,11 @@ def answers_by_level(policy: Policy, compared: Comparison) -> Steered:
 
 def caption(recipe: SteerLM) -> str:
     """What was asked, in words."""
-    levels = sorted(set(recipe.steer_levels))
+    levels = ", ".join(map(str, sorted(set(recipe.steer_levels))))
+    responses = "response" if recipe.n_steer_samples == 1 else "responses"
     return (
         f"Levels {levels} of one part of the label, {recipe.n_steer_prompts} prompts "
-        f"x {recipe.n_steer_samples} responses of at most {recipe.steer_tokens} tokens, "
+        f"x {recipe.n_steer_samples} {responses} of at most {recipe.steer_tokens} tokens, "
         f"temperature {recipe.temperature:g}"
     )
 
@@ -523,6 +524,8 @@ def _number(value: float, low: float, high: float) -> str:
     """A number with its 95 % interval, where there is one."""
     if np.isnan(low):
         return f"{value:+.2f} (no interval: all answers are alike)"
+    if value == low == high == 0:
+        return "0 (the same on every prompt)"
     # A bound whose sign two decimals hide has three.
     hides = any(bound and round(bound, 2) == 0 for bound in (low, high))
     digits = 3 if hides else 2

@@ -115,14 +115,29 @@ _INTERNALS = ("low, points", "high, points", "SE of", "weight ", "characters")
 def headline(rows: pd.DataFrame) -> pd.DataFrame:
     """The measures that matter, policies down, as text; those that nobody graded are left out.
 
+    A raw win rate has the interval of its standard error.
+
     rows: of `measured`.
     """
+    rows = _with_standard_errors(rows)
     names = rows.measure
     internal = pd.Series(False, index=rows.index)
     for part in _INTERNALS:
         internal |= names.str.contains(part, regex=False)
     graded = rows.groupby("measure")["mean"].transform("count") > 0
     return wide([rows[~internal & graded]])
+
+
+def _with_standard_errors(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows, each raw win rate with 1.96 of its standard error to each side, within 0 to 100."""
+    rows = rows.copy()
+    error_of = rows.set_index(["measure", "policy"])["mean"]
+    for number, row in rows[rows.measure.str.endswith(alpaca_eval.RAW)].iterrows():
+        name = row.measure.removesuffix(alpaca_eval.RAW) + alpaca_eval.RAW_SE
+        reach = 1.96 * error_of.get((name, row.policy), np.nan)
+        rows.loc[number, "95 % low"] = np.maximum(row["mean"] - reach, 0)
+        rows.loc[number, "95 % high"] = np.minimum(row["mean"] + reach, 100)
+    return rows
 
 
 def headline_sentences(rows: pd.DataFrame, base: str) -> list[str]:
@@ -143,7 +158,7 @@ def headline_sentences(rows: pd.DataFrame, base: str) -> list[str]:
         weightless = [policy for policy in without if _is_weightless(rows, measure, policy)]
         if weightless:
             line += (
-                f" For {', '.join(weightless)} the penalty sets theta to 0. "
+                f" The fit's penalty on weights sets theta to 0 for {', '.join(weightless)}. "
                 "The rate would be 50 %, whatever was judged, so it is left out."
             )
         lines.append(line)
@@ -173,10 +188,9 @@ def multiple_choice_sentences(choices: pd.DataFrame, base: str) -> list[str]:
         by_policy = part.set_index("policy").value
         if by_policy.min() >= SATURATED:
             lowest = np.floor(100 * by_policy.min()) / 100
-            below = "; paired, they stand below" if measure == "MC2" else ""
             lines.append(
-                f"{measure} is at least {lowest:.2f} for every policy. These questions are nearly "
-                f"all right, so differences are small{below}."
+                f"{measure} is at least {lowest:.2f} for every policy. The questions are easy for "
+                "them, so differences are small."
             )
             continue
         lines.append(
@@ -285,7 +299,8 @@ def sizes(
 def wide(rows: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Policies down, measures across, as text.
 
-    A cell is as "7.96 [7.70, 8.21]", "not run: no judge", or a dash.
+    A cell is as "7.96 [7.70, 8.21]", "not run: no judge", "no number" where a judge's verdicts give
+    none, or a dash.
     """
     joined = pd.concat(rows, ignore_index=True)
     joined["cell"] = [_cell(*row) for row in joined[COLUMNS[2:]].itertuples(index=False)]
@@ -297,7 +312,7 @@ def wide(rows: Sequence[pd.DataFrame]) -> pd.DataFrame:
 def _cell(value: float, low: float, high: float, note: str) -> str:
     """One number with its interval, as text."""
     if np.isnan(value):
-        return note or DASH
+        return "no number" if note.startswith("judge ") else note or DASH
     if np.isnan(low) or np.isnan(high):
         return f"{value:.2f}"
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"

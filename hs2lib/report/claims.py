@@ -416,6 +416,8 @@ def conclusion(table: pd.DataFrame, tier: str) -> str:
 
     holds = (DIGIT, DIRECTION)
     fails = (SLIP, CONTRADICTED)
+    exactly = number_of([DIGIT], PAPERS_NUMBERS)
+    roughly = number_of([DIRECTION], PAPERS_NUMBERS)
     confirmed = number_of(holds, RUN)
     contradicted = number_of(fails, RUN)
     settled = confirmed + contradicted
@@ -430,9 +432,9 @@ def conclusion(table: pd.DataFrame, tier: str) -> str:
     return (
         f"**{answer}** The text makes {len(mine)} quantitative claims. "
         "By arithmetic on numbers that the paper and its sources print, "
-        f"{number_of(holds, PAPERS_NUMBERS)} follow and {number_of(fails, PAPERS_NUMBERS)} do "
-        f"not{off}. {number_of([NEEDS], NONE)} need hardware or "
-        f"data that tier {tier} does not have."
+        f"{exactly} follow to the digit, {roughly} follow in direction only, and "
+        f"{number_of(fails, PAPERS_NUMBERS)} do not{off}. {number_of([NEEDS], NONE)} need "
+        f"hardware or data that tier {tier} does not have."
     )
 
 
@@ -462,11 +464,15 @@ SEGMENTS = {
     "our runs: to the digit": (style.GREEN, [(DIGIT, RUN)]),
     "our runs: direction only": (style.tint(style.GREEN, 0.35), [(DIRECTION, RUN)]),
     "our runs: contradicted": (style.VERMILLION, [(CONTRADICTED, RUN)]),
-    "arithmetic on the paper's numbers: follows": (
-        style.tint(style.SKY_BLUE, 0.6),
-        [(DIGIT, PAPERS_NUMBERS), (DIRECTION, PAPERS_NUMBERS)],
+    "arithmetic: to the digit": (
+        style.tint(style.SKY_BLUE, 0.8),
+        [(DIGIT, PAPERS_NUMBERS)],
     ),
-    "arithmetic on the paper's numbers: does not": (
+    "arithmetic: direction only": (
+        style.tint(style.SKY_BLUE, 0.35),
+        [(DIRECTION, PAPERS_NUMBERS)],
+    ),
+    "arithmetic: does not follow": (
         style.PURPLE,
         [(SLIP, PAPERS_NUMBERS), (CONTRADICTED, PAPERS_NUMBERS)],
     ),

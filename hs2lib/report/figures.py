@@ -40,7 +40,7 @@ LOOKS = {
     "truth, greedy": LIKELIEST,
     "truth": TRUTH,
     "reward model's score": SCORE,
-    "characters": LENGTH,
+    "characters": Look(style.GREEN),  # of sampled answers: a diamond is a greedy one
 }
 # A reward model beside what needs no training.
 MODELS = {
@@ -330,7 +330,7 @@ def parts(lost: pd.DataFrame, title: str) -> Figure:
         ax.axvline(0, color="black", lw=0.8)
         ax.grid(visible=False, axis="y")
     left.set(yticks=at, yticklabels=lost.part, xlabel="points of truth lost per answer")
-    right.set(xlabel=f"{after} less {before}, points, 95 %")
+    right.set(xlabel=f"{after} less {before}, points, 95 % intervals")
     right.xaxis.set_major_locator(MaxNLocator(5))
     left.margins(x=0.12)
     left.invert_yaxis()
@@ -697,7 +697,9 @@ def steering(
             ax.set_ylim(middle[attribute] - 0.6 * span, middle[attribute] + 0.6 * span)
         slope = slopes[slopes.attribute == attribute].iloc[0]
         heading = f"{attribute}\nslope {slope.slope + 0:.2f}"
-        if np.isfinite(slope["95 % low"]):
+        if slope["95 % low"] == slope["95 % high"] == 0:
+            heading = f"{attribute}\nslope 0 on every prompt"
+        elif np.isfinite(slope["95 % low"]):
             heading += f" [{slope['95 % low']:.2f}, {slope['95 % high']:.2f}]"
         ax.set_title(heading, fontsize=9)
         ax.set(xlabel="level asked for", xticks=levels)
@@ -725,15 +727,20 @@ def cross(slopes: pd.DataFrame, own: dict[str, tuple[str, ...]], *, title: str =
     size = (1.35 * len(moved) + 2.2, 0.62 * len(asked) + 1.4)
     fig, ax = plt.subplots(figsize=size, layout="constrained")
     largest = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 1.0
-    ax.imshow(values, cmap="RdBu", vmin=-1.6 * largest, vmax=1.6 * largest, aspect="auto")
+    end = 2.4 * largest  # pale colours alone, on which black numbers can be read
+    ax.imshow(values, cmap="RdBu", vmin=-end, vmax=end, aspect="auto")
     for row, name in enumerate(asked):
         for column, attribute in enumerate(moved):
             slope, low, high = cells.loc[(name, attribute), ["slope", "95 % low", "95 % high"]]
             weight = "bold" if low > 0 or high < 0 else "normal"
             centred = {"ha": "center", "va": "center", "family": "DejaVu Sans"}
-            ax.text(column, row - 0.12, f"{slope:+.2f}", weight=weight, **centred)
+            number = f"{slope:+z.2f}"
+            interval = f"{low:+z.2f} to {high:+z.2f}"
+            if slope == low == high == 0:
+                number = "0"
+                interval = "on every prompt"
+            ax.text(column, row - 0.12, number, weight=weight, **centred)
             if np.isfinite(low):
-                interval = f"{low:+.2f} to {high:+.2f}"
                 ax.text(column, row + 0.24, interval, fontsize=7, **centred)
             if attribute in own[name]:
                 corner = (column - 0.47, row - 0.47)

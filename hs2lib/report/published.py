@@ -474,6 +474,27 @@ def verdicts() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def sampled_losses() -> list[str]:
+    """Methods whose sampled answers are below their start's though no verdict says so; sentences.
+
+    A verdict is of greedy answers. At temperatures above 0, over the published seeds.
+    """
+    works = _works()
+    rows = means("start")
+    rows = rows[(rows.temperature > 0) & (rows.high < 0) & rows.policy.isin(METHODS)]
+    lines = []
+    for policy, part in rows.groupby("policy", sort=False):
+        if works["verdicts"].get(METHODS[policy]) == "harms":
+            continue
+        listed = ", ".join(
+            f"{_change(row, 'mean')} at {row['temperature']:g}" for row in part.to_dict("records")
+        )
+        lines.append(
+            f"Sampled, {policy} is below its start: {listed}. Its verdict is of greedy answers."
+        )
+    return lines
+
+
 def _cell(line: Mapping[str, float]) -> str:
     """A mean with its interval."""
     return f"{line['value']:+.2f} [{line['low']:+.2f}, {line['high']:+.2f}]"

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -245,27 +245,32 @@ class Run:
             }
         )
         self.reads(loaded)
-        display(
-            Markdown(f"Source: {loaded.source}; {number:,} groups, {set_aside:,} rows set aside.")
-        )
+        counted = f"; {number:,} groups, {set_aside:,} rows set aside" if number else ""
+        display(Markdown(f"Source: {loaded.source}{counted}."))
 
-    def caption(self, text: str, *, of_data: bool = True, source: str = "") -> str:
+    def caption(
+        self, text: str, *, of_data: bool = True, source: str = "", of: Sequence[DataSource] = ()
+    ) -> str:
         """`text` with the provenance every caption must carry.
 
-        of_data: False for what no data went into, as an estimate of cost.
-        source: of numbers that this run did not compute, in place of its own data.
+        Args:
+            text: what is shown.
+            of_data: False for what no data went into, as an estimate of cost.
+            source: of numbers that this run did not compute, in place of its own data.
+            of: the recorded data that it shows; without them all that the run has recorded so far.
         """
         if source:
             return public(f"{text} Source: {source}.")
         if not of_data:
             return public(f"{text} Source: no data. Tier {self.tier}.")
-        names = "; ".join(dict.fromkeys(source["name"] for source in self.sources)) or "no data"
+        sources = self._recorded(of)
+        names = "; ".join(dict.fromkeys(source["name"] for source in sources)) or "no data"
         notes = ""
         if self.warning:
             notes += f" {self.warning}"
-        if self.generated:
+        if any(source["generated"] for source in sources):
             notes += " Generated data, which say nothing about the paper's."
-        if any(source["partial"] for source in self.sources):
+        if any(source["partial"] for source in sources):
             notes += " Partial."
         tier = f"Tier {self.tier}"
         if self.changed:
@@ -273,6 +278,21 @@ class Run:
         return public(
             f"{text} Source: {names}. {tier}, seed {self.values.get('seed', DASH)}.{notes}"
         )
+
+    def _recorded(self, of: Sequence[DataSource]) -> list[dict]:
+        """The sources of these data, as in the manifest; all of the run without any.
+
+        Raises ValueError for data that `source` has not recorded.
+        """
+        if not of:
+            return self.sources
+        names = {loaded.source for loaded in of}
+        strangers = names - {source["name"] for source in self.sources}
+        if strangers:
+            raise ValueError(
+                f"{sorted(strangers)[0]}: a caption cannot name it, record it with `run.source`"
+            )
+        return [source for source in self.sources if source["name"] in names]
 
     def table(
         self,
@@ -284,6 +304,7 @@ class Run:
         shown: pd.DataFrame | None = None,
         of_data: bool = True,
         source: str = "",
+        of: Sequence[DataSource] = (),
         folded: str = "",
     ) -> pd.DataFrame:
         """Write `frame` as .csv (full precision) and .tex (booktabs), show it, and return it.
@@ -296,9 +317,10 @@ class Run:
             shown: what the notebook shows in its place, as a wide table of `interval`.
             of_data: False for a table that no data went into.
             source: of published numbers, which this run only shows.
+            of: the recorded data that it shows; without them all.
             folded: a line that stands in for the table and unfolds it; "" shows it at once.
         """
-        caption = self.caption(caption, of_data=of_data, source=source)
+        caption = self.caption(caption, of_data=of_data, source=source, of=of)
         self._keep_table(frame, name, caption, digits)
         styled = _styled(frame if shown is None else shown, name, digits)
         styled.set_caption(html.escape(caption, quote=False))
@@ -317,9 +339,10 @@ class Run:
         digits: int = 3,
         *,
         of_data: bool = True,
+        of: Sequence[DataSource] = (),
     ) -> None:
         """Write a table as `table` does, and show nothing."""
-        self._keep_table(frame, name, self.caption(caption, of_data=of_data), digits)
+        self._keep_table(frame, name, self.caption(caption, of_data=of_data, of=of), digits)
 
     def _keep_table(self, frame: pd.DataFrame, name: str, caption: str, digits: int) -> None:
         """Write the files of a table. caption: whole."""
@@ -348,6 +371,7 @@ class Run:
         marked: bool = True,
         of_data: bool = True,
         source: str = "",
+        of: Sequence[DataSource] = (),
     ) -> None:
         """Write `fig` as .pdf and .png without dates inside, show it with its caption, close it.
 
@@ -361,9 +385,11 @@ class Run:
                 figure that shows none of them.
             of_data: False for a figure that no data went into; its caption says so.
             source: of published numbers, which this run only shows.
+            of: the recorded data that it shows; without them all.
         """
-        caption = self.caption(caption, of_data=of_data, source=source)
-        if self.generated and marked and of_data:
+        caption = self.caption(caption, of_data=of_data, source=source, of=of)
+        generated = any(recorded["generated"] for recorded in self._recorded(of))
+        if generated and marked and of_data:
             _mark_as_generated(fig)
         for kind, metadata in (("pdf", {"CreationDate": None}), ("png", {"Software": None})):
             image = BytesIO()

@@ -207,8 +207,8 @@ def test_an_iteration_that_trained_nothing_is_named():
     ).assign(**{"distance best": [0.5, 0.2]})
     variances = pd.DataFrame({"ratio": [1.0, 3.0, 2.0]})
     assert attained.variance_sentence(variances) == (
-        "On this policy the baseline divides the variance of a group's gradient by 2.0 "
-        "(median of 3 prompts, 1.0 to 3.0)."
+        "On this policy the baseline divides the variance of a group's gradient by 2.0. "
+        "That is the median of 3 prompts, which lie from 1.0 to 3.0."
     )
     assert attained.iteration_sentences(summary, RECIPE) == [
         "Samples were drawn at temperature 0.7 and top-p 0.9; the effective number of them a prompt is 2.5 of 10.",
@@ -263,7 +263,7 @@ def test_the_toys_title_and_what_its_baseline_buys():
     """By hand: at n = 2 the variance falls from 1 to .5, at n = 200 from .4 to .1."""
     descents = pd.DataFrame({"equation 11, n = 10": [1.0, 1e-8], "equation 8, n = 10": [1.0, 0.03]})
     assert attained.toy_title(descents) == (
-        "KL after the last step: 1e-08 nats with the baseline, 3e-02 without"
+        "At n = 10 the descent ends 1e-08 nats from the optimum with the baseline, 0.03 without"
     )
     without, with_baseline = steerlm2.ESTIMATORS
     numbers = [(2, without, 0.8, 1.0), (2, with_baseline, 0.7, 0.5)]

@@ -128,7 +128,7 @@ def test_the_words_name_the_fault_that_goes_with_the_largest_gaps(answers, monke
     monkeypatch.setattr(browse_box, "MANY", 4)
     first, second = browse_box.in_words(answers)
     assert first == means
-    assert JARGON in second and "4 answers that have it is +3.50 points" in second
+    assert JARGON in second and "4 answers that have it is 3.50 points above" in second
 
 
 def test_the_box_shows_two_policies_on_one_prompt(answers):

@@ -362,7 +362,7 @@ def test_the_message_of_the_rounds():
     """The last two rounds are 1.5 and 2.5 above the first one."""
     curves = pd.DataFrame({SCORE: [1.0, 3.0, 4.0], TRUTH: [0.0, 1.0, 2.0]})
     title = by_round.title_of_rounds(curves, 1, 2)
-    assert title == f"PPO, last 2 rounds less first 1:\n{SCORE} +2.50, {TRUTH} +1.50"
+    assert title == f"PPO, last 2 rounds less first 1 (not a test):\n{SCORE} +2.50, {TRUTH} +1.50"
     unknown = by_round.title_of_rounds(curves.assign(**{TRUTH: np.nan}), 1, 2)
     assert unknown.endswith(f"{SCORE} +2.50")
     words = by_round.rounds_in_words(curves, 1, 2, PPO())

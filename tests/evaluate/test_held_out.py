@@ -84,8 +84,9 @@ def test_the_gap_of_score_and_truth_is_beside_the_bases(saved):
     response_rows.save(runs() / "smoke" / "07_made", base, response_rows.BESIDE)
     beside = held_out.side_by_side(SETUP)
     words = held_out.gaps_in_words(beside)
-    assert "beside the untrained base's +1.00: SFT +1.00 [+1.00, +1.00], PPO +3.33 [+" in words
-    assert words.endswith("Only what exceeds the base's is training's.")
+    assert "the base's is +1.00. Less the base's: SFT +1.00 [+1.00, +1.00], PPO +3.33 [+" in words
+    assert words.endswith("Where an interval leaves out 0, training changed the gap.")
+    assert "untrained" not in words, "the base was trained, though not by notebooks 07 to 12"
     assert held_out.gaps_in_words(replace(beside, truth_known=False)) == ""
     assert held_out.gaps_in_words(replace(beside, rows=beside.rows.iloc[:0])) == ""
     assert held_out.gaps_in_words(replace(beside, rows=pd.DataFrame())) == ""
@@ -127,6 +128,14 @@ def test_two_numbers_for_each_policy_against_its_start_and_against_sft(saved):
     )
     rows = held_out.by_temperature(beside)
     assert sorted(rows.temperature.unique()) == [0, 0.7] and len(rows) == 8
+
+
+def test_what_a_lower_temperature_gives_has_an_interval(saved):
+    """By hand: greedy 5 less a sampled truth of 2, 3 and 4 is 3, 2 and 1, so 2 on average."""
+    saved(greedy(SFT, 5.0))
+    (line,) = held_out.surer(held_out.side_by_side(SETUP))
+    assert line.startswith("From temperature 0.7 to greedy the truth changes by: SFT +2.00 [")
+    assert line.endswith("]. Each is paired by prompt.")
 
 
 def test_a_gain_that_is_only_sampled_is_called_surer(saved):

@@ -211,6 +211,10 @@ def test_sentences_name_the_attributes_that_are_followed():
         ". A level differs by -0.01 (-0.03 to +0.01) from what one of helpfulness moves."
     )
     assert not any("A level more is" in text for text in words)
+    still = slopes.assign(**{"slope": 0.0, "95 % low": 0.0, "95 % high": 0.0})
+    assert "moves the truth by 0 (the same on every prompt), so" in steering.sentences(still)[0], (
+        "an interval from 0 to 0 claims more than prompts without a change can say"
+    )
     narrow = behind.assign(**{"margin high": -0.002})
     assert "by -0.010 (-0.030 to -0.002) from" in steering.sentences(narrow)[0]
     known = pd.DataFrame({"slope of the truth": {"verbosity": 0.8, "helpfulness": 0.9}})

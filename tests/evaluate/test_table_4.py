@@ -138,10 +138,9 @@ def test_multiple_choice_of_every_policy_by_hand():
     )
     assert table.value[2:].tolist() == pytest.approx([0.4, 0.6]) and set(table.chance[2:]) == {0.4}
     high = table_4.multiple_choice_sentences(table.assign(value=0.967), "SFT")
-    assert high[0].endswith("so differences are small.")  # MC1 is not paired
     assert high[-1] == (
-        "MC2 is at least 0.96 for every policy. These questions are nearly all right, "
-        "so differences are small; paired, they stand below."
+        "MC2 is at least 0.96 for every policy. The questions are easy for them, "
+        "so differences are small."
     )
     row = table_4.mc2_rows(table, CHOICES.title).iloc[0]
     assert row.measure == f"{CHOICES.title} MC2" and row.note == "chance 0.400"
@@ -206,6 +205,17 @@ def test_each_column_of_the_headline_is_read_and_who_has_no_number_is_named():
     assert table_4.headline_sentences(table, "SFT") == [
         "score: from 5.00 (SFT) to 7.00 (DPO); SFT has 5.00. No number: PPO."
     ]
+    assert table_4.headline(table).score.tolist() == ["5.00", "7.00", "no number"]
+
+
+def test_a_raw_win_rate_has_the_interval_of_its_standard_error():
+    """By hand: 1.96 times 5 is 9.8 to each side, and no rate is above 100."""
+    rate, error = (f"questions: {name}" for name in (alpaca_eval.RAW, alpaca_eval.RAW_SE))
+    made = [(rate, "SFT", 50.0), (rate, "DPO", 99.0), (error, "SFT", 5.0), (error, "DPO", 5.0)]
+    table = pd.DataFrame(made, columns=["measure", "policy", "mean"])
+    table = table.assign(**{"95 % low": np.nan, "95 % high": np.nan, "note": ""})
+    cells = table_4.headline(table).set_index("policy")[rate]
+    assert cells.to_dict() == {"SFT": "50.00 [40.20, 59.80]", "DPO": "99.00 [89.20, 100.00]"}
 
 
 def test_a_fit_without_weights_is_named_as_the_reason_for_no_number():
@@ -218,6 +228,6 @@ def test_a_fit_without_weights_is_named_as_the_reason_for_no_number():
     table = table.assign(**{"95 % low": np.nan, "95 % high": np.nan, "note": ""})
     (line,) = table_4.headline_sentences(table, "DPO")
     assert line.endswith(
-        "No number: PPO, SteerLM. For PPO the penalty sets theta to 0. "
+        "No number: PPO, SteerLM. The fit's penalty on weights sets theta to 0 for PPO. "
         "The rate would be 50 %, whatever was judged, so it is left out."
     )

@@ -19,6 +19,7 @@ from hs2lib.report.claims import (
     DIGIT,
     DIRECTION,
     NEEDS,
+    PAPERS_NUMBERS,
     SLIP,
     VERDICTS,
     agrees,
@@ -195,7 +196,12 @@ def test_ways_to_fail_are_counted():
         "last digits cut off, not rounded: 2; contradicted by the tables: 1; "
         "not if an epoch counts conversations: 2"
     )
-    assert f"5 do not ({words})" in claims.conclusion(table, "demo")
+    conclusion = claims.conclusion(table, "demo")
+    assert f"5 do not ({words})" in conclusion
+    counted = table[table.evidence == PAPERS_NUMBERS].verdict.value_counts()
+    assert f"{counted[DIGIT]} follow to the digit, {counted[DIRECTION]} follow in" in conclusion, (
+        "a direction that holds is not a number that holds"
+    )
     other = off[:1].assign(id="split", note="")
     assert claims.how_they_fail(other) == "arithmetic slip: 1"
 

@@ -172,6 +172,10 @@ def test_a_map_frames_what_was_asked_for_and_shows_intervals_where_there_are_som
     texts = {text.get_text(): text.get_weight() for text in ax.texts}
     assert len(ax.patches) == 2 and len(texts) == 7, "four slopes, three intervals"
     assert texts["+0.30"] == "bold" and texts["+0.20"] == "normal"
+    still = table.assign(**{"slope": 0.0, "95 % low": 0.0, "95 % high": 0.0})
+    (ax,) = figures.cross(still, own).axes
+    texts = {text.get_text() for text in ax.texts}
+    assert texts == {"0", "on every prompt"}, "an interval from 0 to 0 is none"
 
 
 @pytest.mark.parametrize("as_asked", [True, False])
@@ -194,6 +198,9 @@ def test_what_was_asked_for_is_drawn_only_where_a_level_is_a_level(as_asked):
     assert len(dashed) == as_asked
     spans = [ax.get_ylim()[1] - ax.get_ylim()[0] for ax in panels]
     assert spans[0] == pytest.approx(spans[1])
+    still = slopes.assign(**{"slope": 0.0, "95 % low": 0.0, "95 % high": 0.0})
+    first, *_ = figures.steering(means, still, as_asked=as_asked).axes
+    assert first.get_title() == "quality\nslope 0 on every prompt"
 
 
 def test_differences_have_a_panel_a_quantity_and_a_row_a_comparison():

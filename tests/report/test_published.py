@@ -259,6 +259,22 @@ def test_the_row_of_steerlm_says_that_it_is_not_less_the_start(works):
     }
 
 
+def test_a_loss_of_sampled_answers_stands_beside_a_verdict_of_greedy_ones(works):
+    """A method whose verdict is *not shown* was below its start when sampled, without a word."""
+    row = {"policy": "iterative dpo", "less": "start", "what": "held out", "measure": "truth"}
+    row |= {"value": -0.07, "low": -0.13, "high": -0.02, "seeds": 2}
+    means = [row | {"temperature": 0.0, "high": 0.01}, row | {"temperature": 0.7}]
+    works(means=means, verdicts={"iterative dpo": "not shown"})
+    assert published.sampled_losses() == [
+        "Sampled, Iterative DPO is below its start: -0.07 (-0.13 to -0.02) at 0.7. Its verdict is of "
+        "greedy answers."
+    ]
+    works(means=means, verdicts={"iterative dpo": "harms"})
+    assert published.sampled_losses() == [], "its verdict says so"
+    works(means=means[:1])
+    assert published.sampled_losses() == []
+
+
 def test_over_seeds_greedy_stands_before_sampled_and_beside_a_lower_temperature(works):
     """By hand: greedy +.1 holds 0, sampled +.3 does not, and beside the greedy start 0 is held again."""
     numbers = {(0.0, "start"): 0.1, (0.7, "start"): 0.3, (0.7, "greedy start"): 0.0}

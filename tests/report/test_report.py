@@ -89,6 +89,18 @@ def test_captions_say_tier_seed_source_and_that_data_was_generated(checkout):
     assert weak.caption("A.").endswith("seed 3. It is NO better than length.")
 
 
+def test_a_caption_can_name_only_the_data_that_is_shown(checkout):
+    """A figure of one benchmark named the questions of all four, and of the prompts before."""
+    run = start(REAL, MADE)
+    assert run.caption("A.", of=[MADE]).startswith("A. Source: small world, seed 3. Tier demo")
+    real = run.caption("A.", of=[REAL])
+    assert real == "A. Source: HelpSteer2, train.jsonl.gz. Tier demo, seed 3."
+    run.keep_table(pd.DataFrame({"a": [1.0]}), "real", "Means.", of=[REAL])
+    assert "Generated" not in run.artefacts["real.csv"]["caption"]
+    with pytest.raises(ValueError, match=r"record it with `run\.source`"):
+        start(REAL).caption("A.", of=[MADE])
+
+
 def test_published_numbers_carry_their_own_source_and_not_the_runs(checkout):
     """They are of other seeds and prompts than the run that shows them."""
     run = start(MADE)
