@@ -128,13 +128,17 @@ def wide(rows: pd.DataFrame, measures: Sequence[str], digits: int = 2) -> pd.Dat
 def headline(gains: pd.DataFrame, policy: str) -> str:
     """A figure's title: what a policy gains by the truth, where it is known, and by the score.
 
+    Both are of sampled answers, which the title says.
+
     gains: as from `gains_of`.
     """
     against = gains.columns[2].partition(" ")[2]
     of_policy = gains[gains.policy == policy].set_index("measure").iloc[:, 1]
     known = [measure for measure in (TRUTH, SCORE) if measure in of_policy]
     changes = [f"{measure} {of_policy[measure]:+.2f}" for measure in known]
-    return f"{policy} less {against}: {', '.join(changes) or 'not scored'}"
+    if not changes:
+        return f"{policy} less {against}: not scored"
+    return f"{policy} less {against}, sampled: {', '.join(changes)}"
 
 
 def surer(frames: Sequence[pd.DataFrame], policy: str, against: str, **resampled: int) -> list[str]:

@@ -88,7 +88,7 @@ def test_a_gain_is_more_than_sureness_only_where_the_greedy_answers_gain(sampled
 def test_a_title_says_what_is_known():
     frames = [with_truth("SFT", [1.0] * 2, [0.0] * 2), with_truth("DPO", [3.0] * 2, [0.0] * 2)]
     gains = policies.gains_of(frames, "SFT", n_boot=50)
-    wanted = "DPO less SFT: truth +2.00, reward model's score +2.00"
+    wanted = "DPO less SFT, sampled: truth +2.00, reward model's score +2.00"
     assert policies.headline(gains, "DPO") == wanted
     unscored = gains[gains.measure == "kl"]
     assert policies.headline(unscored, "DPO") == "DPO less SFT: not scored"
