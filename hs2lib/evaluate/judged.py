@@ -182,8 +182,9 @@ def table(judged: Sequence[Judged], **resampled: int) -> pd.DataFrame:
     Columns: answers, prompts, answers per prompt, "R within a prompt" and "pairs right (%)" with
     their 95 % intervals over prompts, and "spread of truth", the SD among the answers to a prompt,
     pooled over prompts (`Judged.spread`). Pairs, as many as "pairs" says, have truths `APART` or
-    more apart. Where the spread is small, R is small too, so the three belong together. "R minus the first row's" and its interval
-    are paired by prompt; nan for sets of other prompts than the first one's.
+    more apart. Where the spread is small, R is small too, so the three belong together. "R minus
+    the first row's" and its interval are paired by prompt; nan for sets of other prompts than the
+    first one's.
 
     resampled: n_boot and seed.
     """

@@ -249,17 +249,21 @@ class Run:
             Markdown(f"Source: {loaded.source}; {number:,} groups, {set_aside:,} rows set aside.")
         )
 
-    def caption(self, text: str, *, of_data: bool = True, source: str = "") -> str:
+    def caption(
+        self, text: str, *, of_data: bool = True, source: str = "", measured_on: str = ""
+    ) -> str:
         """`text` with the provenance every caption must carry.
 
         of_data: False for what no data went into, as an estimate of cost.
         source: of numbers that this run did not compute, in place of its own data.
+        measured_on: the data of an output that is not of all sources of the run, in their place.
         """
         if source:
             return public(f"{text} Source: {source}.")
         if not of_data:
             return public(f"{text} Source: no data. Tier {self.tier}.")
         names = "; ".join(dict.fromkeys(source["name"] for source in self.sources)) or "no data"
+        names = measured_on or names
         notes = ""
         if self.warning:
             notes += f" {self.warning}"
@@ -284,6 +288,7 @@ class Run:
         shown: pd.DataFrame | None = None,
         of_data: bool = True,
         source: str = "",
+        measured_on: str = "",
         folded: str = "",
     ) -> pd.DataFrame:
         """Write `frame` as .csv (full precision) and .tex (booktabs), show it, and return it.
@@ -296,9 +301,10 @@ class Run:
             shown: what the notebook shows in its place, as a wide table of `interval`.
             of_data: False for a table that no data went into.
             source: of published numbers, which this run only shows.
+            measured_on: the data of a table that is not of all sources of the run.
             folded: a line that stands in for the table and unfolds it; "" shows it at once.
         """
-        caption = self.caption(caption, of_data=of_data, source=source)
+        caption = self.caption(caption, of_data=of_data, source=source, measured_on=measured_on)
         self._keep_table(frame, name, caption, digits)
         styled = _styled(frame if shown is None else shown, name, digits)
         styled.set_caption(html.escape(caption, quote=False))
@@ -348,6 +354,7 @@ class Run:
         marked: bool = True,
         of_data: bool = True,
         source: str = "",
+        measured_on: str = "",
     ) -> None:
         """Write `fig` as .pdf and .png without dates inside, show it with its caption, close it.
 
@@ -361,8 +368,9 @@ class Run:
                 figure that shows none of them.
             of_data: False for a figure that no data went into; its caption says so.
             source: of published numbers, which this run only shows.
+            measured_on: the data of a figure that is not of all sources of the run.
         """
-        caption = self.caption(caption, of_data=of_data, source=source)
+        caption = self.caption(caption, of_data=of_data, source=source, measured_on=measured_on)
         if self.generated and marked and of_data:
             _mark_as_generated(fig)
         for kind, metadata in (("pdf", {"CreationDate": None}), ("png", {"Software": None})):

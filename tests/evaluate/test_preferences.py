@@ -114,9 +114,7 @@ def test_the_pairs_that_chose_the_step_say_so():
 def test_the_title_of_a_path_is_the_step_that_stays():
     rows = [(2, "truth", 1.0), (4, "truth", 0.5), (4, "kl", 3.0)]
     path = pd.DataFrame(rows, columns=["step", "measure", "difference"])
-    assert preferences.path_in_words(path, 2) == (
-        "Step 2 is kept; less SFT, sampled: truth +1.00"
-    )
+    assert preferences.path_in_words(path, 2) == ("Step 2 is kept; less SFT, sampled: truth +1.00")
 
 
 def test_every_step_of_a_path_in_words():
@@ -220,5 +218,5 @@ def test_margins_by_step_are_drawn_with_what_they_are_compared_with():
     assert left.get_legend() is None and right.get_legend() is None
     left, right = figures.by_step(path, panels, kept=2).axes
     assert set(left.lines[-1].get_xdata()) == set(right.lines[-1].get_xdata()) == {2}
-    assert [text.get_text() for text in left.texts] == ["stays"]
+    assert [text.get_text() for text in left.texts] == ["kept"]
     assert left.get_legend() is None and right.get_legend() is None
