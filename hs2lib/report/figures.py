@@ -451,7 +451,7 @@ def by_step(
                 top = ax.get_xaxis_transform()
                 ax.text(kept, 1.01, "kept", transform=top, ha="center", fontsize=8, color="0.4")
         if len(panel.series) > 1 and n_curves > 1:
-            ax.legend(fontsize=8, loc="lower right")  # gains begin at 0, on the left
+            ax.legend(fontsize=8)
     for ax in axes[-1]:
         ax.set(xlabel="step of training")
     if title:
