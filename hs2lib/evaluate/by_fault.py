@@ -57,12 +57,14 @@ class Judged:
     pairs: what was scored, of `hs2lib.corpus.one_fault.pairs`.
     values: float64 [pairs, 2, A], all outputs, the faultless answer first.
     scores: float64 [pairs, 2], weighted.
+    source: what the pairs are, for a caption.
     """
 
     table: pd.DataFrame
     pairs: tuple[Group, ...] = ()
     values: np.ndarray | None = None
     scores: np.ndarray | None = None
+    source: str = ""
 
     def among(self, verdict: str) -> list[str]:
         """The faults that are "read", "not read" or "liked", by the interval of the share.
@@ -124,13 +126,15 @@ def judge(
     if not benchmark.generated:
         return None
     recipe = setup.recipe
-    made = tuple(pairs(recipe.n_by_fault, recipe.seed + SEED_APART))
+    seed = recipe.seed + SEED_APART
+    made = tuple(pairs(recipe.n_by_fault, seed))
+    source = f"small world (generated), seed {seed}, {recipe.n_by_fault} prompts"
     by_change = Benchmark(made, benchmark.kind, "generated pairs that differ in one fault")
     scored = rewardbench.score_pairs(by_change, model, setup, "by-fault")
     scores = scored.values @ weights  # [pairs, 2]
     pairs_scored = scored.benchmark.pairs
     judged = measure(pairs_scored, scores, n_boot=recipe.n_boot, seed=recipe.seed)
-    return replace(judged, pairs=pairs_scored, values=scored.values, scores=scores)
+    return replace(judged, pairs=pairs_scored, values=scored.values, scores=scores, source=source)
 
 
 def measure(

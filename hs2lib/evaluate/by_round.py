@@ -114,7 +114,7 @@ class Picks:
     """What was picked in a round, by the truth.
 
     table: mean truth of all samples, of the chosen and the rejected ones, and of the samples that
-        one who knows the truth would have picked.
+        one who knows the truth would have picked, each with its 95 % interval over prompts.
     n_right, n_wrong, n_equal: how many pairs are in the right order by the truth, in the wrong
         one, and truly equal.
     right: the share in the right order among the pairs that truly differ, per cent, with a 95 %
@@ -180,26 +180,31 @@ def picks(sampled: SampledPairs, recipe: IterativeDPO) -> Picks | None:
         return None
     truth = np.stack([true_goodness(group) for group in sampled.groups])  # [prompts, n]
     chosen, rejected = _truth_of_pairs(sampled.pairs)  # [pairs] each
-    means = {
-        "mean of all samples": truth.mean(),
-        "chosen": chosen.mean(),
-        "rejected": rejected.mean(),
-        "best by the truth": truth.max(1).mean(),
+    prompts = [group.id for group in sampled.groups]
+    of_pairs = [pair.id for pair in sampled.pairs]
+    picked = {
+        "mean of all samples": (truth.mean(1), prompts),
+        "chosen": (chosen, of_pairs),
+        "rejected": (rejected, of_pairs),
+        "best by the truth": (truth.max(1), prompts),
     }
+    means = {}
+    for name, (values, ids) in picked.items():
+        means[name] = questions.mean(values, ids, **recipe.resampled)
+    columns = [TRUTH, "95 % low", "95 % high"]
+    table = pd.DataFrame.from_dict(means, orient="index", columns=columns)
     differ = chosen != rejected  # [pairs]
-    ids = [pair.id for pair, differs in zip(sampled.pairs, differ, strict=True) if differs]
+    of_differing = [name for name, differs in zip(of_pairs, differ, strict=True) if differs]
     is_right = 100.0 * (chosen > rejected)[differ]  # [pairs that differ]
-    share = questions.mean(is_right, ids, **recipe.resampled)
-    share = inside(share, 0, 100, len(set(ids)))
+    share = questions.mean(is_right, of_differing, **recipe.resampled)
+    share = inside(share, 0, 100, len(set(of_differing)))
     return Picks(
-        table=pd.Series(means).to_frame(TRUTH).rename_axis("samples"),
+        table=table.rename_axis("samples"),
         n_right=np.count_nonzero(chosen > rejected),
         n_wrong=np.count_nonzero(chosen < rejected),
         n_equal=np.count_nonzero(~differ),
         right=share,
-        gap=questions.mean(
-            chosen - rejected, [pair.id for pair in sampled.pairs], **recipe.resampled
-        ),
+        gap=questions.mean(chosen - rejected, of_pairs, **recipe.resampled),
     )
 
 
@@ -300,8 +305,14 @@ def sentences(gained: pd.DataFrame, sampled: str) -> list[str]:
         verdict = "**it does not work here**, the answers are truly worse"
         if score["95 % low"] > 0:
             verdict += " while the reward model likes them better: over-optimisation"
-    numbers = f"truth {truth['minus start']:+.2f}, reward model's score {score['minus start']:+.2f}"
-    return [f"After {n_rounds} rounds {verdict} ({numbers}; sampled {sampled}, one seed)."]
+    numbers = []
+    for name, row in ((TRUTH, truth), (SCORE, score)):
+        bounds = f"{row['95 % low']:+.2f} to {row['95 % high']:+.2f}"
+        numbers.append(f"{name} {row['minus start']:+.2f}, {bounds}")
+    return [
+        f"After {n_rounds} rounds {verdict} ({'; '.join(numbers)}). That is one seed, sampled "
+        f"{sampled}, with intervals over prompts."
+    ]
 
 
 def changed_in_words(gained: pd.DataFrame, sampled: str) -> str:
@@ -341,7 +352,7 @@ def title(gained: pd.DataFrame) -> str:
     for measure in (TRUTH, SCORE):
         if measure in last.index:
             parts.append(f"{measure} {last.loc[measure, 'minus start']:+.2f}")
-    return f"After the last round: {', '.join(parts)} points"
+    return f"After the last round, sampled: {', '.join(parts)} points"
 
 
 # PPO

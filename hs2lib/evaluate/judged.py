@@ -78,6 +78,17 @@ class Judged:
         spread = np.sqrt((truth**2).sum() * (scores**2).sum())
         return float((truth * scores).sum() / spread) if spread else np.nan
 
+    @property
+    def spread(self) -> float:
+        """SD of the truth among the answers to one prompt, pooled over prompts, points.
+
+        That is the root of the mean variance, which also stands in R (`agreement`). A mean of SDs
+        would be another number where prompts differ. Each variance is divided by n - 1, so that
+        two answers to a prompt and eight can be compared. By hand: truth 0, 1 and 2, 5 have the
+        variances .5 and 4.5, so the spread is sqrt(2.5) = 1.58.
+        """
+        return float(np.sqrt(self.truth.var(axis=1, ddof=1).mean()))
+
     def first(self, n: int, name: str) -> "Judged":
         """The answers to the first n prompts, under another name."""
         return Judged(name, self.groups[:n], self.scores[:n], self.truth[:n])
@@ -169,10 +180,11 @@ def table(judged: Sequence[Judged], **resampled: int) -> pd.DataFrame:
     """How well score and truth agree among the answers to one prompt, a row a set of answers.
 
     Columns: answers, prompts, answers per prompt, "R within a prompt" and "pairs right (%)" with
-    their 95 % intervals over prompts, and "spread of truth", the mean SD among the answers to a
-    prompt. Pairs, as many as "pairs" says, have truths `APART` or more apart. Where the spread is
-    small, R is small too, so the three belong together. "R minus the first row's" and its interval
-    are paired by prompt; nan for sets of other prompts than the first one's.
+    their 95 % intervals over prompts, and "spread of truth", the SD among the answers to a prompt,
+    pooled over prompts (`Judged.spread`). Pairs, as many as "pairs" says, have truths `APART` or
+    more apart. Where the spread is small, R is small too, so the three belong together. "R minus
+    the first row's" and its interval are paired by prompt; nan for sets of other prompts than the
+    first one's.
 
     resampled: n_boot and seed.
     """
@@ -186,13 +198,12 @@ def table(judged: Sequence[Judged], **resampled: int) -> pd.DataFrame:
         share = questions.mean(right, prompts, **resampled)
         if len(right):
             share = inside(share, 0, 100, len(set(prompts)))
-        spread = one.truth.std(axis=1).mean()
         counts = (one.name, len(one.groups), one.truth.shape[1])
         less_first = (np.nan, np.nan, np.nan)
         if one is not judged[0] and _prompts(one) == _prompts(judged[0]):
             paired = difference(sums, first_sums, None, correlation, **resampled).at(0)
             less_first = tuple(map(float, paired))
-        own = (one.agreement, float(low), float(high), len(right), *share, spread)
+        own = (one.agreement, float(low), float(high), len(right), *share, one.spread)
         rows.append((*counts, *own, *less_first))
     columns = ["answers", "prompts", "answers per prompt", *R, "pairs", *RIGHT, SPREAD, *LESS]
     return pd.DataFrame(rows, columns=columns)
@@ -279,10 +290,10 @@ def seen_in_words(table: pd.DataFrame) -> list[str]:
     shares = []
     for one in (first, row):
         bounds = f"{one[RIGHT[1]]:.0f} to {one[RIGHT[2]]:.0f}"
-        shares.append(f"{one[RIGHT[0]]:.0f} % ({bounds}) among {one.answers}")
+        shares.append(f"Among {one.answers} it has {one[RIGHT[0]]:.0f} % right ({bounds}).")
     texts = [
-        f"Of pairs whose truth differs by {APART} or more the judge orders "
-        f"{' and '.join(shares)} rightly."
+        f"The judge orders pairs whose truth differs by {APART} or more. {' '.join(shares)} "
+        "Chance is 50 %."
     ]
     if _is_lower(row, first):
         falls = f"R also falls, from {first[R[0]]:.2f} to {row[R[0]]:.2f}"
@@ -514,10 +525,18 @@ def _costs_of_pairs(pairs: Sequence[tuple[Group, list[Answer]]]) -> pd.DataFrame
 def overlooked_in_words(lost: pd.DataFrame) -> str:
     """The part that the judge overlooked most, in words. lost: of `overlooked`.
 
-    What is given back where an answer ends at 0 is no fault.
+    What is given back where an answer ends at 0 is no fault. The rightly ordered pairs stand
+    beside it: a fault that weighs as much there is not one that the judge prefers.
     """
     most = lost[lost.part != GIVES_BACK].iloc[0]
-    return (
+    text = (
         f"In these pairs, picked because the chosen sample is truly worse, it loses most by "
         f"{most.part}: {most.difference:.2f} points more than the rejected one."
     )
+    if not np.isnan(most[RIGHTLY]):
+        text += (
+            f" In the rightly ordered pairs the rejected sample loses {most[RIGHTLY]:.2f} points "
+            f"more by {most.part}. Both sides were picked by their truth, so neither number alone "
+            "says what the judge sees."
+        )
+    return text

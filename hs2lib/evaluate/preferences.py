@@ -40,7 +40,7 @@ class Ordered:
     moved: a row a pair, the log-ratios of the chosen and of the rejected response and their
         difference, the margin, nats.
     table: of how many pairs the order is right, by the policy, by length and by the likelihood
-        before training, with 95 % intervals over prompts.
+        before training, then margin and log-ratios, with 95 % intervals over prompts.
     pairs: what they are, as "12 held-out pairs".
     n_prompts: how many prompts they have.
     sentence: the result in words.
@@ -62,9 +62,9 @@ class Ordered:
         by_length = self.table.loc["right by length, %", "mean"]
         moves = []
         for side in ("chosen", "rejected"):
-            nats = self.moved[side].mean()
-            direction = "rose" if nats > 0 else "fell"
-            moves.append(f"the {side} responses {direction} by {abs(nats):.2f} nats")
+            nats, low, high = self.table.loc[f"log-ratio of the {side}, nats"]
+            bounds = f"{low:+z.2f} to {high:+z.2f}"
+            moves.append(f"the {side} responses changed by {nats:+z.2f} nats ({bounds})")
         rules = f"by length alone {by_length:.0f} %"
         if "right by SFT's likelihood, %" in self.table.index:
             likelier = self.table.loc["right by SFT's likelihood, %", "mean"]
@@ -117,6 +117,8 @@ def order(
         right["right by SFT's likelihood, %"] = 50.0 + 50 * likelier
         shares.append("right by SFT's likelihood, %")
     right["margin, nats"] = moved.margin
+    for side in ("chosen", "rejected"):
+        right[f"log-ratio of the {side}, nats"] = moved[side]
     if not trained:
         right[["right, %", "right, less by length"]] = np.nan
     intervals = {}
@@ -230,7 +232,9 @@ def path_in_words(path: pd.DataFrame, kept: int) -> str:
     for measure in (TRUTH, SCORE):
         if measure in of_kept:
             changes.append(f"{measure} {of_kept[measure]:+.2f}")
-    return f"Step {kept} stays; less SFT: {', '.join(changes) or 'not scored'}"
+    if not changes:
+        return f"Step {kept} is kept: not scored"
+    return f"Step {kept} is kept; less SFT, sampled: {', '.join(changes)}"
 
 
 def path_sentences(path: pd.DataFrame) -> list[str]:

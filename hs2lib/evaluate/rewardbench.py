@@ -638,7 +638,7 @@ def length_notes(results: Mapping[str, Result]) -> pd.Series:
         elif is_below and is_shown:
             notes.append(f"{rule} beats it")
         elif is_above or is_below:
-            notes.append(f"{rule} matches it: {n_apart} prompts differ")
+            notes.append(f"{rule} matches it: only {n_apart} prompts differ")
         else:
             notes.append(f"{rule} matches it")
     return pd.Series(notes, index=results[model].table.index)
@@ -650,7 +650,8 @@ def message(results: Mapping[str, Result]) -> str:
     notes = length_notes(results)[parts.index]
     n_better = int((notes == "").sum())
     where = results["model"].title
-    return f"Better than a rule of length in {n_better} of {len(parts)}: {where}"
+    rows = f"{parts.part.iloc[0]}s"
+    return f"Shown better than both rules of length in {n_better} of {len(parts)} {rows}: {where}"
 
 
 def in_words(results: Mapping[str, Result]) -> list[str]:

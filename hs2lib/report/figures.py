@@ -330,7 +330,7 @@ def parts(lost: pd.DataFrame, title: str) -> Figure:
         ax.axvline(0, color="black", lw=0.8)
         ax.grid(visible=False, axis="y")
     left.set(yticks=at, yticklabels=lost.part, xlabel="points of truth lost per answer")
-    right.set(xlabel=f"{after} less {before}, points, 95 % intervals")
+    right.set(xlabel=f"{after} less {before}, points\n(95 % intervals)")
     right.xaxis.set_major_locator(MaxNLocator(5))
     left.margins(x=0.12)
     left.invert_yaxis()
@@ -449,7 +449,7 @@ def by_step(
             ax.axvline(kept, color="0.4", lw=1.2, ls=":")
             if ax is axes.flat[0]:
                 top = ax.get_xaxis_transform()
-                ax.text(kept, 1.01, "stays", transform=top, ha="center", fontsize=8, color="0.4")
+                ax.text(kept, 1.01, "kept", transform=top, ha="center", fontsize=8, color="0.4")
         if len(panel.series) > 1 and n_curves > 1:
             ax.legend(fontsize=8)
     for ax in axes[-1]:
@@ -903,7 +903,7 @@ def training_curves(
 
     The loss of a step is a faint dot, because batches differ by more than the loss falls. The line
     is a running mean over `SHARE_SMOOTHED` of the steps. On the right is Pearson's R of each
-    attribute, or the accuracy, whichever validation has.
+    attribute, or the share of pairs in order beside chance, whichever validation has.
 
     Args:
         training: the first table of `hs2lib.train.progress.curves`.
@@ -932,10 +932,11 @@ def training_curves(
         label = name.removeprefix("Pearson ")
         right.plot(validation.step, validation[name], label=label, **of_validation)
     right.set(xlabel="step")
-    right.set_ylabel("Pearson's R on validation" if pearson else "accuracy on validation")
+    right.set_ylabel("Pearson's R on validation" if pearson else "validation pairs in order")
     if pearson:
         legend_beside(right, size=7)
     elif right.lines:
+        right.axhline(0.5, color="black", lw=0.8)  # chance
         right.set_ylim(-0.03, 1.03)  # a hundredth more or less is no trend
     return fig
 

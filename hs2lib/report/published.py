@@ -123,8 +123,9 @@ def surer_in_words(method: str, temperature: float) -> list[str]:
         f"Over {seeds} {policy} {shown[_sign(greedy)]} greedy: {_change(greedy, 'mean')}.",
         f"Over {seeds} it {shown[_sign(sampled)]} at T = {temperature:g}: "
         f"{_change(sampled, 'mean')}.",
-        "A lower temperature alone gives its start the greedy answers: "
-        f"beside them the sampled ones have {_change(above, 'mean')}, {more[_sign(above)]}.",
+        f"The policy that {policy} began with can answer greedily without any training. "
+        f"Beside those answers the sampled ones of {policy} have {_change(above, 'mean')}, "
+        f"{more[_sign(above)]}.",
     ]
 
 
@@ -207,11 +208,14 @@ def sign(method: str) -> int | None:
     return _sign(rows.iloc[0])
 
 
-def kept_its_start(control: str) -> str:
+def kept_its_start(control: str, name: str = "this control") -> str:
     """In how many seeds a control kept the weights it began with, and what it shows then.
 
     A run keeps the step of the lowest validation loss, and step 0 counts. "" where no seed did, or
-    nothing is published. control: as in `benchmarks/works.py`: "dpo, at random".
+    nothing is published.
+
+    control: as in `benchmarks/works.py`: "dpo, at random".
+    name: what to call it where it does not stand in the sentence before.
     """
     works = _works()
     n_kept = works.get("at their start", {}).get(control, 0)
@@ -225,7 +229,7 @@ def kept_its_start(control: str) -> str:
         )
     n_seeds = len(works["seeds"])
     words = (
-        f"Chosen by validation loss, this control stays at its start in {n_kept} of "
+        f"Chosen by validation loss, {name} stays at its start in {n_kept} of "
         f"{n_seeds} seeds. That shows that it learns nothing which lowers the loss on held-out "
         "data. It does not show what such training does to answers."
     )
@@ -368,7 +372,7 @@ def choice_in_words(method: str, control: str, oracle: str) -> list[str]:
     if by_truth is not None and by_truth["low"] > 0:
         texts.append(
             f"The same rounds gain {_change(by_truth, 'value')} where the truth chooses the pairs. "
-            "So too little training is not the cause."
+            "So the rounds are long enough to gain, given the right pairs."
         )
     lead = _greedy(method, f"{method}, {control}")
     if lead is not None:

@@ -249,7 +249,12 @@ class Run:
         display(Markdown(f"Source: {loaded.source}{counted}."))
 
     def caption(
-        self, text: str, *, of_data: bool = True, source: str = "", of: Sequence[DataSource] = ()
+        self,
+        text: str,
+        *,
+        of_data: bool = True,
+        source: str = "",
+        of: Sequence[DataSource] | str = (),
     ) -> str:
         """`text` with the provenance every caption must carry.
 
@@ -258,6 +263,7 @@ class Run:
             of_data: False for what no data went into, as an estimate of cost.
             source: of numbers that this run did not compute, in place of its own data.
             of: the recorded data that it shows; without them all that the run has recorded so far.
+                A text names data that were generated for it alone.
         """
         if source:
             return public(f"{text} Source: {source}.")
@@ -279,13 +285,15 @@ class Run:
             f"{text} Source: {names}. {tier}, seed {self.values.get('seed', DASH)}.{notes}"
         )
 
-    def _recorded(self, of: Sequence[DataSource]) -> list[dict]:
+    def _recorded(self, of: Sequence[DataSource] | str) -> list[dict]:
         """The sources of these data, as in the manifest; all of the run without any.
 
         Raises ValueError for data that `source` has not recorded.
         """
         if not of:
             return self.sources
+        if isinstance(of, str):
+            return [{"name": of, "generated": True, "partial": False}]
         names = {loaded.source for loaded in of}
         strangers = names - {source["name"] for source in self.sources}
         if strangers:
@@ -304,7 +312,7 @@ class Run:
         shown: pd.DataFrame | None = None,
         of_data: bool = True,
         source: str = "",
-        of: Sequence[DataSource] = (),
+        of: Sequence[DataSource] | str = (),
         folded: str = "",
     ) -> pd.DataFrame:
         """Write `frame` as .csv (full precision) and .tex (booktabs), show it, and return it.
@@ -339,7 +347,7 @@ class Run:
         digits: int = 3,
         *,
         of_data: bool = True,
-        of: Sequence[DataSource] = (),
+        of: Sequence[DataSource] | str = (),
     ) -> None:
         """Write a table as `table` does, and show nothing."""
         self._keep_table(frame, name, self.caption(caption, of_data=of_data, of=of), digits)
@@ -371,7 +379,7 @@ class Run:
         marked: bool = True,
         of_data: bool = True,
         source: str = "",
-        of: Sequence[DataSource] = (),
+        of: Sequence[DataSource] | str = (),
     ) -> None:
         """Write `fig` as .pdf and .png without dates inside, show it with its caption, close it.
 

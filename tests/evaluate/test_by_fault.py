@@ -196,6 +196,7 @@ def test_a_real_model_scores_every_pair(setup):
     assert list(judged.table.columns) == by_fault.COLUMNS
     assert judged.table.pairs.sum() == len(one_fault.pairs(3, by_fault.SEED_APART))
     assert judged.table["faultless higher (%)"].is_monotonic_decreasing
+    assert judged.source == "small world (generated), seed 2, 3 prompts", "not the benchmark's"
     assert (setup.folder / "scores" / "by-fault").is_dir()
     ax = figures.faults(judged.table, judged.message).axes[0]
     assert ax.get_title() == judged.message

@@ -165,7 +165,8 @@ def gained(truth: tuple[float, float], score: tuple[float, float]) -> pd.DataFra
         (
             (0.1, 0.3),
             (0.2, 0.4),
-            "the answers are truly better (truth +0.20, reward model's score +0.30; sampled so, one seed).",
+            "the answers are truly better (truth +0.20, +0.10 to +0.30; "
+            "reward model's score +0.30, +0.20 to +0.40). That is one seed, sampled so, with",
         ),
         ((-0.1, 0.3), (0.2, 0.4), "the answers are not shown to be truly better (truth +0.10"),
         (

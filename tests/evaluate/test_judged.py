@@ -45,8 +45,30 @@ def test_the_table_counts_pairs_that_truly_differ():
     (row,) = judged.table([by_hand(scores, truth)], **RESAMPLED).to_dict("records")
     assert row["answers"] == "own" and row["prompts"] == 3 and row["answers per prompt"] == 2
     assert row["pairs"] == 2 and row["pairs right (%)"] == 75
-    assert row["spread of truth"] == pytest.approx((0.2 + 0.5 + 1.5) / 3)
+    assert row["spread of truth"] == pytest.approx(np.sqrt((0.08 + 0.5 + 4.5) / 3))
     assert row["R, 95 % low"] <= row["R within a prompt"] <= row["R, 95 % high"]
+
+
+def test_the_spread_is_the_one_that_stands_in_r():
+    """Two answers or eight have one spread, and the formula for range restriction fits it exactly.
+
+    By hand: scores are the truth plus a fixed error. Halving every truth halves the spread.
+    Half of the prompts without any truth to see leave 1 / sqrt(2) of it, not half.
+    """
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=(4000, 8))
+    errors = rng.normal(size=truth.shape)
+    eight = by_hand(truth + errors, truth)
+    two = by_hand((truth + errors)[:, :2], truth[:, :2])
+    assert two.spread == pytest.approx(eight.spread, rel=0.05)
+    uneven = truth.copy()
+    uneven[::2] = 0
+    half = by_hand(uneven + errors, uneven)
+    assert half.spread / eight.spread == pytest.approx(np.sqrt(0.5), rel=0.02)
+    expected = judged.restricted(eight.agreement, half.spread / eight.spread)
+    assert half.agreement == pytest.approx(expected, abs=0.02)
+    mean_of_sds = half.truth.std(axis=1).mean() / eight.truth.std(axis=1).mean()
+    assert judged.restricted(eight.agreement, mean_of_sds) < half.agreement - 0.1
 
 
 def test_a_reader_sees_a_number_with_its_interval_in_a_cell():
@@ -103,8 +125,8 @@ def test_what_a_judge_sees_of_two_sets():
     own |= dict(zip(judged.RIGHT, (51.0, 40.0, 63.0), strict=True))
     pairs, falls = judged.seen_in_words(pd.DataFrame([rated, own]))
     assert pairs == (
-        "Of pairs whose truth differs by 0.5 or more the judge orders "
-        "86 % (80 to 90) among rated ones and 51 % (40 to 63) among its own rightly."
+        "The judge orders pairs whose truth differs by 0.5 or more. Among rated ones it has 86 % "
+        "right (80 to 90). Among its own it has 51 % right (40 to 63). Chance is 50 %."
     )
     words = "R also falls, from 0.60 to 0.10"
     assert falls == f"{words}, and a smaller spread alone does not explain that."
@@ -191,7 +213,12 @@ def test_pairs_of_which_the_judge_takes_the_worse_come_worst_first(faulty):
     assert judged.overlooked(mistakes, [])[judged.RIGHTLY].isna().all()
     assert set(parts.part) == set(COSTS) and parts.difference.is_monotonic_decreasing
     assert parts.difference.sum() == pytest.approx(np.mean(lost))
-    assert "it loses most by habits" in judged.overlooked_in_words(parts)
+    words = judged.overlooked_in_words(parts)
+    assert "it loses most by habits" in words
+    by_habits = parts.set_index("part").loc["habits", judged.RIGHTLY]
+    assert f"rejected sample loses {by_habits:.2f} points more by habits" in words
+    alone = judged.overlooked_in_words(judged.overlooked(mistakes, []))
+    assert "rightly ordered" not in alone
     parts.loc[parts.part == "ends at 0", "difference"] = 9.0  # given back by the other one
     parts = parts.sort_values("difference", ascending=False)
     assert "it loses most by habits" in judged.overlooked_in_words(parts)

@@ -34,7 +34,7 @@ RATIOS = np.array([[1.0, 0], [0, 1], [2, 0]])
 def test_the_longer_response_stands_beside_the_order_of_held_out_pairs():
     """Three pairs, two of one prompt: intervals are by prompt, and those of shares lie between 0 and 100."""
     ordered = preferences.order(RATIOS, PAIRS, **RESAMPLED)
-    np.testing.assert_allclose(ordered.table["mean"], [200 / 3, 50, 50 / 3, 2 / 3])
+    np.testing.assert_allclose(ordered.table["mean"], [200 / 3, 50, 50 / 3, 2 / 3, 1, 1 / 3])
     by_prompt = inside(mean([100, 0, 100], ["a", "a", "b"], **RESAMPLED), 0, 100, 2)
     assert (
         ordered.table.loc["right, %"].tolist() == list(by_prompt)
@@ -46,10 +46,10 @@ def test_the_longer_response_stands_beside_the_order_of_held_out_pairs():
     )
     first, second = ordered.sentences()
     assert first.endswith("; by length alone 50 % would be right.")
-    assert (
-        second
-        == "On average the chosen responses rose by 1.00 nats and the rejected responses rose by 0.33 nats."
-    )
+    _, low, high = ordered.table.loc["log-ratio of the chosen, nats"]
+    assert low < 1 < high
+    chosen = f"the chosen responses changed by +1.00 nats ({low:+.2f} to {high:+.2f})"
+    assert second.startswith(f"On average {chosen} and the rejected responses changed by +0.33")
 
 
 def test_the_likelihood_before_training_stands_beside_it_where_it_is_known():
@@ -114,7 +114,7 @@ def test_the_pairs_that_chose_the_step_say_so():
 def test_the_title_of_a_path_is_the_step_that_stays():
     rows = [(2, "truth", 1.0), (4, "truth", 0.5), (4, "kl", 3.0)]
     path = pd.DataFrame(rows, columns=["step", "measure", "difference"])
-    assert preferences.path_in_words(path, 2) == "Step 2 stays; less SFT: truth +1.00"
+    assert preferences.path_in_words(path, 2) == ("Step 2 is kept; less SFT, sampled: truth +1.00")
 
 
 def test_every_step_of_a_path_in_words():
@@ -218,5 +218,5 @@ def test_margins_by_step_are_drawn_with_what_they_are_compared_with():
     assert left.get_legend() is None and right.get_legend() is None
     left, right = figures.by_step(path, panels, kept=2).axes
     assert set(left.lines[-1].get_xdata()) == set(right.lines[-1].get_xdata()) == {2}
-    assert [text.get_text() for text in left.texts] == ["stays"]
+    assert [text.get_text() for text in left.texts] == ["kept"]
     assert left.get_legend() is None and right.get_legend() is None

@@ -163,8 +163,10 @@ def test_a_model_is_above_a_rule_only_by_pairs_that_they_order_differently():
     notes = beside.length
     assert notes["chat"] == "longer wins matches it" and notes["safety"] == ""
     assert table.loc["reasoning", f"shorter wins{rewardbench.GAIN_LOW}"] > 0
-    assert notes["reasoning"] == "shorter wins matches it: 5 prompts differ"
-    assert rewardbench.message(right).startswith("Better than a rule of length in 1 of 3: ")
+    assert notes["reasoning"] == "shorter wins matches it: only 5 prompts differ"
+    assert rewardbench.message(right).startswith(
+        "Shown better than both rules of length in 1 of 3 sections: "
+    )
     assert "paired by prompt: safety. " in rewardbench.in_words(right)[1]
     wrong = rewardbench.evaluate_scored(scored, np.array([-1.0]), setup_of())
     assert "chat (longer wins beats it)" in rewardbench.in_words(wrong)[1]

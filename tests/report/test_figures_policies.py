@@ -68,6 +68,10 @@ def test_steps_are_faint_dots_and_their_mean_is_a_line():
     assert right.lines[0].get_label() == "tone"
     _, alone = figures.training_curves(training, validation, alone=True).axes
     assert alone.get_ylabel() == "loss on validation"
+    pairs = validation.drop(columns="Pearson tone").assign(accuracy=[np.nan, 0.8])
+    _, right = figures.training_curves(training, pairs).axes
+    assert right.get_ylabel() == "validation pairs in order"
+    assert right.lines[1].get_ydata()[0] == 0.5, "chance"
     nothing = pd.DataFrame(columns=["step", "loss"])
     assert len(figures.training_curves(training.iloc[:3], nothing).axes[0].lines) == 2
 

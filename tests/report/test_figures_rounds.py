@@ -97,5 +97,5 @@ def test_parts_have_a_bar_for_each_policy_and_their_difference_stands_apart():
     assert points.lines[0].get_xdata().tolist() == [-1.0, 0.3]
     whiskers = [whisker[:, 0].tolist() for whisker in differences.collections[0].get_segments()]
     assert whiskers == [pytest.approx([-1.5, -0.5]), pytest.approx([0.1, 0.5])]
-    assert differences.get_xlabel() == "PPO less SFT, points, 95 % intervals"
+    assert differences.get_xlabel() == "PPO less SFT, points\n(95 % intervals)"
     assert [text.get_text() for text in bars.get_legend().get_texts()] == ["SFT", "PPO"]

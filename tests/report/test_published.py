@@ -111,6 +111,8 @@ def test_a_control_that_kept_its_start_says_so(works):
     works(**{"at their start": {"dpo, at random": 1}})
     words = published.kept_its_start("dpo, at random")
     assert "stays at its start in 1 of 2 seeds" in words and "once more" not in words
+    named = published.kept_its_start("dpo, at random", "*Preference at random*")
+    assert "*Preference at random* stays at its start in 1 of 2 seeds" in named
     assert published.kept_its_start("ppo, at random") == ""
     works(**{"at their start": {"dpo, at random": 2}})
     assert "the gain over the start once more" in published.kept_its_start("dpo, at random")
@@ -235,7 +237,7 @@ def test_a_choice_of_pairs_beside_chance_and_the_truth(works):
     works(means=[by_truth, greedy(method, f"{method}, at random", -0.1, 0.2)])
     assert published.choice_in_words(method, "at random", "by the truth") == [
         "The same rounds gain +0.30 (+0.20 to +0.40) where the truth chooses the pairs. "
-        "So too little training is not the cause.",
+        "So the rounds are long enough to gain, given the right pairs.",
         "The reward model's choice is not shown to differ from a choice at random: "
         "-0.10 (-0.30 to +0.10) points.",
     ]
@@ -287,5 +289,6 @@ def test_over_seeds_greedy_stands_before_sampled_and_beside_a_lower_temperature(
     greedy, sampled, beside = published.surer_in_words("sft", 0.7)
     assert greedy == "Over two seeds SFT is **not shown** to gain greedy: +0.10 (-0.10 to +0.30)."
     assert sampled == "Over two seeds it gains at T = 0.7: +0.30 (+0.10 to +0.50)."
+    assert beside.startswith("The policy that SFT began with can answer greedily")
     assert beside.endswith("have +0.00 (-0.20 to +0.20), not shown to be more.")
     assert published.surer_in_words("sft", 1.0) == [], "one of the three is missing"

@@ -110,6 +110,16 @@ def test_published_numbers_carry_their_own_source_and_not_the_runs(checkout):
     assert caption in (run.folder / "seeds.tex").read_text()
 
 
+def test_an_output_of_other_data_than_the_runs_names_them(checkout):
+    """Tier, seed and the word that data were generated stay."""
+    run = start(REAL, MADE)
+    run.table(pd.DataFrame({"a": [1.0]}), "faults", "Faults.", of="small world, seed 2")
+    caption = run.caption("Faults.", of="small world, seed 2")
+    assert caption.startswith("Faults. Source: small world, seed 2. Tier demo, seed 3. Generated")
+    assert caption in (run.folder / "faults.tex").read_text()
+    assert "HelpSteer2" not in caption and "small world, seed 3" not in caption
+
+
 def test_no_zero_that_is_shown_has_a_sign(checkout):
     """By hand: -.004 with two decimals is 0.00, and -.006 is -0.01; a file keeps all digits."""
     assert report.interval(-0.004, -0.006, 0.001) == "0.00 [-0.01, 0.00]"
