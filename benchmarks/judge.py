@@ -134,7 +134,7 @@ def read(world: World) -> list[dict]:
                     "R": float(np.corrcoef(values.ravel(), truth.ravel())[0, 1]),
                     "R within a prompt": within(values, truth),
                     "pairs right": pairs_right(values, truth),
-                    "spread of truth": float(truth.std(axis=1).mean()),
+                    "spread of truth": float(np.sqrt(truth.var(axis=1, ddof=1).mean())),  # pooled
                     "best less mean, truth": audit.gain(values, truth),
                 }
             )
