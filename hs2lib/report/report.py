@@ -254,7 +254,7 @@ class Run:
         *,
         of_data: bool = True,
         source: str = "",
-        of: Sequence[DataSource] | str = (),
+        of: Sequence[DataSource] | str | None = None,
     ) -> str:
         """`text` with the provenance every caption must carry.
 
@@ -262,7 +262,7 @@ class Run:
             text: what is shown.
             of_data: False for what no data went into, as an estimate of cost.
             source: of numbers that this run did not compute, in place of its own data.
-            of: the recorded data that it shows; without them all that the run has recorded so far.
+            of: the recorded data that it shows; None for all that the run has recorded so far.
                 A text names data that were generated for it alone.
         """
         if source:
@@ -285,12 +285,12 @@ class Run:
             f"{text} Source: {names}. {tier}, seed {self.values.get('seed', DASH)}.{notes}"
         )
 
-    def _recorded(self, of: Sequence[DataSource] | str) -> list[dict]:
-        """The sources of these data, as in the manifest; all of the run without any.
+    def _recorded(self, of: Sequence[DataSource] | str | None) -> list[dict]:
+        """The sources of these data, as in the manifest; all of the run for None.
 
         Raises ValueError for data that `source` has not recorded.
         """
-        if not of:
+        if of is None:
             return self.sources
         if isinstance(of, str):
             return [{"name": of, "generated": True, "partial": False}]
@@ -312,7 +312,7 @@ class Run:
         shown: pd.DataFrame | None = None,
         of_data: bool = True,
         source: str = "",
-        of: Sequence[DataSource] | str = (),
+        of: Sequence[DataSource] | str | None = None,
         folded: str = "",
     ) -> pd.DataFrame:
         """Write `frame` as .csv (full precision) and .tex (booktabs), show it, and return it.
@@ -325,7 +325,7 @@ class Run:
             shown: what the notebook shows in its place, as a wide table of `interval`.
             of_data: False for a table that no data went into.
             source: of published numbers, which this run only shows.
-            of: the recorded data that it shows; without them all.
+            of: the recorded data that it shows; None for all.
             folded: a line that stands in for the table and unfolds it; "" shows it at once.
         """
         caption = self.caption(caption, of_data=of_data, source=source, of=of)
@@ -347,7 +347,7 @@ class Run:
         digits: int = 3,
         *,
         of_data: bool = True,
-        of: Sequence[DataSource] | str = (),
+        of: Sequence[DataSource] | str | None = None,
     ) -> None:
         """Write a table as `table` does, and show nothing."""
         self._keep_table(frame, name, self.caption(caption, of_data=of_data, of=of), digits)
@@ -379,7 +379,7 @@ class Run:
         marked: bool = True,
         of_data: bool = True,
         source: str = "",
-        of: Sequence[DataSource] | str = (),
+        of: Sequence[DataSource] | str | None = None,
     ) -> None:
         """Write `fig` as .pdf and .png without dates inside, show it with its caption, close it.
 
@@ -393,7 +393,7 @@ class Run:
                 figure that shows none of them.
             of_data: False for a figure that no data went into; its caption says so.
             source: of published numbers, which this run only shows.
-            of: the recorded data that it shows; without them all.
+            of: the recorded data that it shows; None for all.
         """
         caption = self.caption(caption, of_data=of_data, source=source, of=of)
         generated = any(recorded["generated"] for recorded in self._recorded(of))

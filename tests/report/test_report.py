@@ -99,6 +99,7 @@ def test_a_caption_can_name_only_the_data_that_is_shown(checkout):
     assert "Generated" not in run.artefacts["real.csv"]["caption"]
     with pytest.raises(ValueError, match=r"record it with `run\.source`"):
         start(REAL).caption("A.", of=[MADE])
+    assert run.caption("A.", of=[]) == "A. Source: no data. Tier demo, seed 3.", "not all of it"
 
 
 def test_published_numbers_carry_their_own_source_and_not_the_runs(checkout):
