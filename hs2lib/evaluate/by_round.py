@@ -139,7 +139,7 @@ class Picks:
         """How many pairs are in the right order, in words."""
         return (
             f"The first round; of {self.n_differ} pairs that truly differ "
-            f"{self.share} are in the right order."
+            f"{self.share} are in the right order. Intervals are over prompts."
         )
 
     @property
@@ -351,8 +351,9 @@ def title(gained: pd.DataFrame) -> str:
     parts = []
     for measure in (TRUTH, SCORE):
         if measure in last.index:
-            parts.append(f"{measure} {last.loc[measure, 'minus start']:+.2f}")
-    return f"After the last round, sampled: {', '.join(parts)} points"
+            gain = last.loc[measure, ["minus start", "95 % low", "95 % high"]]
+            parts.append(policies.gain_in_title(measure, *gain))
+    return f"After the last round, sampled, points: {', '.join(parts)}"
 
 
 # PPO

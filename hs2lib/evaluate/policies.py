@@ -138,10 +138,18 @@ def headline(gains: pd.DataFrame, policy: str) -> str:
     for measure in (TRUTH, SCORE):
         if measure not in of_policy.index:
             continue
-        _, gain, low, high = of_policy.loc[measure]
-        unclear = " (not shown)" if low <= 0 <= high else ""
-        changes.append(f"{measure} {gain:+.2f}{unclear}")
+        _, *gain = of_policy.loc[measure]
+        changes.append(gain_in_title(measure, *gain))
     return f"{policy} less {against}, sampled: {', '.join(changes) or 'not scored'}"
+
+
+def gain_in_title(measure: str, gain: float, low: float, high: float) -> str:
+    """A gain as a title has it, called not shown unless its interval lies on one side of 0.
+
+    By hand: .5 with 0 to 1 is "truth +0.50 (not shown)". So is a gain without an interval.
+    """
+    is_shown = low > 0 or high < 0
+    return f"{measure} {gain:+.2f}{'' if is_shown else ' (not shown)'}"
 
 
 def surer(frames: Sequence[pd.DataFrame], policy: str, against: str, **resampled: int) -> list[str]:

@@ -227,11 +227,12 @@ def chosen_in_words(validation: pd.DataFrame, kept: int) -> str:
 
 def path_in_words(path: pd.DataFrame, kept: int) -> str:
     """A figure's title: what the checkpoint that stays gains. path: of `along`. kept: its step."""
-    of_kept = path[path.step == kept].set_index("measure").difference
+    of_kept = path[path.step == kept].set_index("measure")
     changes = []
     for measure in (TRUTH, SCORE):
-        if measure in of_kept:
-            changes.append(f"{measure} {of_kept[measure]:+.2f}")
+        if measure in of_kept.index:
+            gain = of_kept.loc[measure, ["difference", "95 % low", "95 % high"]]
+            changes.append(policies.gain_in_title(measure, *gain))
     if not changes:
         return f"Step {kept} is kept: not scored"
     return f"Step {kept} is kept; less SFT, sampled: {', '.join(changes)}"

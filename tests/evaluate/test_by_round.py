@@ -107,6 +107,7 @@ def test_picks_by_hand(generated):
     assert picks.caption.startswith(
         "The first round; of 8 pairs that truly differ 75 % (95 % interval "
     )
+    assert picks.caption.endswith("right order. Intervals are over prompts.")
     counted, gap = picks.counted
     assert counted == (
         "Of 8 pairs 6 are in the right order, 2 in the wrong one, and 0 are truly equal."
@@ -180,8 +181,12 @@ def gained(truth: tuple[float, float], score: tuple[float, float]) -> pd.DataFra
 def test_the_sentence_says_what_the_intervals_do(truth, score, words):
     (sentence,) = by_round.sentences(gained(truth, score), "so")
     assert words in sentence
-    numbers = f"truth {sum(truth) / 2:+.2f}, reward model's score {sum(score) / 2:+.2f}"
-    assert numbers in by_round.title(gained(truth, score))
+    parts = []
+    for measure, (low, high) in {TRUTH: truth, SCORE: score}.items():
+        unclear = " (not shown)" if low < 0 < high else ""
+        parts.append(f"{measure} {(low + high) / 2:+.2f}{unclear}")
+    title = by_round.title(gained(truth, score))
+    assert title == f"After the last round, sampled, points: {', '.join(parts)}"
     only_scored = gained(truth, score)
     assert by_round.sentences(only_scored[only_scored.measure == SCORE], "so") == []
 

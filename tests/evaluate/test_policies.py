@@ -94,6 +94,8 @@ def test_a_title_says_what_is_known():
     assert policies.headline(unclear, "DPO").startswith(
         "DPO less SFT, sampled: truth +2.00 (not shown),"
     )
+    lone = gains.assign(**{"95 % low": float("nan"), "95 % high": float("nan")})  # one prompt
+    assert "truth +2.00 (not shown)," in policies.headline(lone, "DPO")
     unscored = gains[gains.measure == "kl"]
     assert policies.headline(unscored, "DPO") == "DPO less SFT, sampled: not scored"
 

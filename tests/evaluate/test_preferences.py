@@ -112,9 +112,12 @@ def test_the_pairs_that_chose_the_step_say_so():
 
 
 def test_the_title_of_a_path_is_the_step_that_stays():
-    rows = [(2, "truth", 1.0), (4, "truth", 0.5), (4, "kl", 3.0)]
-    path = pd.DataFrame(rows, columns=["step", "measure", "difference"])
-    assert preferences.path_in_words(path, 2) == ("Step 2 is kept; less SFT, sampled: truth +1.00")
+    rows = [(2, "truth", 1.0, 0.5, 1.5), (4, "truth", 0.5, -0.1, 1.1), (4, "kl", 3.0, 2.0, 4.0)]
+    path = pd.DataFrame(rows, columns=preferences.PATH)
+    kept = "Step {} is kept; less SFT, sampled: truth {}"
+    assert preferences.path_in_words(path, 2) == kept.format(2, "+1.00")
+    assert preferences.path_in_words(path, 4) == kept.format(4, "+0.50 (not shown)")
+    assert preferences.path_in_words(path, 6) == "Step 6 is kept: not scored"
 
 
 def test_every_step_of_a_path_in_words():
