@@ -645,13 +645,13 @@ def length_notes(results: Mapping[str, Result]) -> pd.Series:
 
 
 def message(results: Mapping[str, Result]) -> str:
-    """In how many rows the model beats both rules of length, for a title."""
+    """In how many rows the model is above the better rule of length, for a title."""
     parts = results["model"].parts
     notes = length_notes(results)[parts.index]
     n_better = int((notes == "").sum())
     where = results["model"].title
     rows = f"{parts.part.iloc[0]}s"
-    return f"Shown better than both rules of length in {n_better} of {len(parts)} {rows}: {where}"
+    return f"Shown above the better rule of length in {n_better} of {len(parts)} {rows}: {where}"
 
 
 def in_words(results: Mapping[str, Result]) -> list[str]:
@@ -667,7 +667,7 @@ def in_words(results: Mapping[str, Result]) -> list[str]:
         f"{first_row['accuracy (%)']:.1f} % ({interval}), from {first_row['pairs']:,} pairs; "
         "an overall weighs sections alike; chance is 50.",
         f"Above the better rule of length, paired by prompt: {above}. "
-        f"Not told apart from a rule that reads nothing: {', '.join(tied) or 'none'}.",
+        f"Not shown above a rule that reads nothing: {', '.join(tied) or 'none'}.",
     ]
 
 

@@ -165,11 +165,13 @@ def test_a_model_is_above_a_rule_only_by_pairs_that_they_order_differently():
     assert table.loc["reasoning", f"shorter wins{rewardbench.GAIN_LOW}"] > 0
     assert notes["reasoning"] == "shorter wins matches it: only 5 prompts differ"
     assert rewardbench.message(right).startswith(
-        "Shown better than both rules of length in 1 of 3 sections: "
+        "Shown above the better rule of length in 1 of 3 sections: "
     )
     assert "paired by prompt: safety. " in rewardbench.in_words(right)[1]
     wrong = rewardbench.evaluate_scored(scored, np.array([-1.0]), setup_of())
-    assert "chat (longer wins beats it)" in rewardbench.in_words(wrong)[1]
+    below = rewardbench.in_words(wrong)[1]
+    assert "chat (longer wins beats it)" in below
+    assert "Not told apart" not in below, "a rule that beats the model is told apart from it"
     assert not rewardbench.accuracy_table(wrong).columns.str.contains("gain").any()
 
 
