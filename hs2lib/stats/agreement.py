@@ -141,6 +141,8 @@ def rise_in_words(row: pd.Series) -> str:
     """A row of `kappa_rises` in words; a rise whose interval holds 0 is not shown."""
     low = row["95 % low"]
     high = row["95 % high"]
+    if np.isnan(row["rise"]):
+        return "a rise cannot be computed"
     says = "a rise is not shown"
     if low > 0:
         says = "it rises"

@@ -209,6 +209,9 @@ def test_each_rise_of_kappa_has_an_interval_and_steps_add_up(ratings):
     assert agreement.rise_in_words(same.iloc[0]).startswith("a rise is not shown, ")
     back = agreement.kappa_rises({"back": (nothing, ratings)}, ["x"], n_boot=200)
     assert agreement.rise_in_words(back.iloc[0]).startswith("it falls, -")
+    alike = np.full_like(ratings, 3.0)  # no disagreement to expect, so no kappa
+    unknown = agreement.kappa_rises({"alike": (alike, ratings)}, ["x"], n_boot=200)
+    assert agreement.rise_in_words(unknown.iloc[0]) == "a rise cannot be computed"
 
 
 @pytest.mark.parametrize(("metric", "published"), [("ordinal", 0.815), ("interval", 0.849)])
