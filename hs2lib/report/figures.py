@@ -697,7 +697,7 @@ def steering(
             ax.set_ylim(middle[attribute] - 0.6 * span, middle[attribute] + 0.6 * span)
         slope = slopes[slopes.attribute == attribute].iloc[0]
         heading = f"{attribute}\nslope {slope.slope + 0:.2f}"
-        if slope["95 % low"] == slope["95 % high"] == 0:
+        if slope.slope == slope["95 % low"] == slope["95 % high"] == 0:
             heading = f"{attribute}\nslope 0 on every prompt"
         elif np.isfinite(slope["95 % low"]):
             heading += f" [{slope['95 % low']:.2f}, {slope['95 % high']:.2f}]"

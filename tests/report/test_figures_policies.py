@@ -205,6 +205,9 @@ def test_what_was_asked_for_is_drawn_only_where_a_level_is_a_level(as_asked):
     still = slopes.assign(**{"slope": 0.0, "95 % low": 0.0, "95 % high": 0.0})
     first, *_ = figures.steering(means, still, as_asked=as_asked).axes
     assert first.get_title() == "quality\nslope 0 on every prompt"
+    moved = still.assign(slope=0.01)
+    first, *_ = figures.steering(means, moved, as_asked=as_asked).axes
+    assert first.get_title().startswith("quality\nslope 0.01")
 
 
 def test_differences_have_a_panel_a_quantity_and_a_row_a_comparison():
