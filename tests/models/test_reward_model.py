@@ -142,6 +142,15 @@ def test_only_safetensors_are_read(tmp_path):
         assert "save_pretrained" in message and "\n" not in message
 
 
+def test_a_pickle_beside_safetensors_is_passed_over(tmp_path):
+    """Many folders of the Hub have both. The pickle here is none, so reading it would fail."""
+    folder = backbones.tiny_model(tmp_path)
+    before = backbones.load_backbone(folder).state_dict()
+    (folder / "pytorch_model.bin").write_text("not read")
+    after = backbones.load_backbone(folder).state_dict()
+    assert all(torch.equal(after[name], weight) for name, weight in before.items())
+
+
 def test_a_tokenizer_without_pad_or_with_the_end_token_as_pad_is_refused(tmp_path):
     """With pad = end, pooling skips the closing marker, and different texts get equal scores."""
     folder = backbones.tiny_model(tmp_path)
