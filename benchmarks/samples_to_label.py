@@ -92,6 +92,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     n_policies = len(options.policies)
+    if n_policies % 3 == 0:  # there are nine families, and they come in turn
+        parser.error("with 3 or 6 policies each would get three of the families alone")
     asked = prompts(n_policies * options.each, options.seed)
     sampling = SAMPLED | {
         "temperature": options.temperature,
@@ -102,7 +104,7 @@ def main() -> None:
     for k, name in enumerate(options.policies):
         notebook, n, label = POLICIES[name]
         policy = load_policy(options.runs / notebook / "policy" if notebook else "small")
-        # Every fourth prompt of four policies: each has all families.
+        # Every fourth prompt of four policies: each has all nine families.
         for group in rollouts(policy, asked[k::n_policies], n=n, label=label, **sampling):
             best = int((true_attributes(group) @ GOODNESS).argmax())
             rows.append(row(name, replace(group, responses=(group.responses[best],))))
