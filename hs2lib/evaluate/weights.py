@@ -496,8 +496,8 @@ def held_out_in_words(compared: pd.DataFrame, held_out: HeldOut) -> str:
         f"Of {held_out.pairs:,} held-out pairs the searched weights have "
         f"{reached[ON_BENCHMARK]:.1f} % right and {own} {reached.iloc[0]:.1f} %. The difference is "
         f"{value:+.1f} points ({low:+.1f} to {high:+.1f}), {held_out.verdict}. "
-        "The weights searched on the held-out pairs were chosen for those. So their own number "
-        "there is too high as well."
+        "The weights searched on the held-out pairs were chosen for those, so their own number "
+        "there is optimistic as well."
     )
 
 

@@ -123,7 +123,7 @@ def surer_in_words(method: str, temperature: float) -> list[str]:
         f"Over {seeds} {policy} {shown[_sign(greedy)]} greedy: {_change(greedy, 'mean')}.",
         f"Over {seeds} it {shown[_sign(sampled)]} at T = {temperature:g}: "
         f"{_change(sampled, 'mean')}.",
-        f"The policy that {policy} began with can answer greedily without any training. "
+        f"The policy that {policy} began with can answer greedily without further training. "
         f"Beside those answers the sampled ones of {policy} have {_change(above, 'mean')}, "
         f"{more[_sign(above)]}.",
     ]
