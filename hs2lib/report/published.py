@@ -481,7 +481,8 @@ def verdicts() -> pd.DataFrame:
 def sampled_losses() -> list[str]:
     """Methods whose sampled answers are below their start's though no verdict says so; sentences.
 
-    A verdict is of greedy answers. At temperatures above 0, over the published seeds.
+    A verdict is of greedy answers, SteerLM's of what asking for another level of quality does to
+    them. At temperatures above 0, over the published seeds.
     """
     works = _works()
     rows = means("start")
@@ -493,9 +494,10 @@ def sampled_losses() -> list[str]:
         listed = ", ".join(
             f"{_change(row, 'mean')} at {row['temperature']:g}" for row in part.to_dict("records")
         )
-        lines.append(
-            f"Sampled, {policy} is below its start: {listed}. Its verdict is of greedy answers."
-        )
+        judged = "greedy answers"
+        if METHODS[policy] == "steerlm":
+            judged = "greedy answers asked for quality 4 and 0, not of its start"
+        lines.append(f"Sampled, {policy} is below its start: {listed}. Its verdict is of {judged}.")
     return lines
 
 

@@ -275,6 +275,12 @@ def test_a_loss_of_sampled_answers_stands_beside_a_verdict_of_greedy_ones(works)
     assert published.sampled_losses() == [], "its verdict says so"
     works(means=means[:1])
     assert published.sampled_losses() == []
+    steered = row | {"policy": "steerlm", "temperature": 0.7}
+    works(means=[steered], verdicts={"steerlm": "works"})
+    (line,) = published.sampled_losses()
+    assert line.endswith(
+        "Its verdict is of greedy answers asked for quality 4 and 0, not of its start."
+    )
 
 
 def test_over_seeds_greedy_stands_before_sampled_and_beside_a_lower_temperature(works):
