@@ -416,9 +416,16 @@ def test_the_audits_page_has_the_numbers_of_its_judges():
     for row, other in zip(greedy, sampled, strict=True):
         cells = [cell(each, "Spearman", "low", "high") for each in (row, other)]
         assert f"| {cells[0]} | {cells[1]} |" in text
-    assert len(result["seeds of PPO"]) == 1 and "In one seed a policy was trained by PPO" in text
+    assert result["seeds of PPO"] == [0, 1, 2]
+    assert "In the same three seeds a policy was trained by PPO" in text
+    assert all(row["less, high"] < 0 for row in greedy[1:]), "each foretells more than the audit"
+    assert max(greedy, key=lambda row: row["Spearman"])["predictor"] == "R with held-out ratings"
     assert result["seeds"] == [0, 1, 2] and "in three seeds" in text
     judges = pd.DataFrame(result["judges"])
+    gains = judges.pivot(index="judge", columns="seed", values="gain of PPO, greedy")
+    for judge in ("a quarter, all dealt out", "all ratings", "preferences"):
+        assert f"by {gains.loc[judge].mean():+.2f}" in text
+    assert (gains.loc["preferences"] > gains.loc["all ratings"]).tolist() == [True, False, False]
     for judge, words in (("a quarter, all dealt out", "{} %;"), ("all ratings", "{} %. So")):
         first, second, third = judges[judges.judge == judge].audit
         assert words.format(f"{first:.0f}, {second:.0f} and {third:.0f}") in text
