@@ -42,7 +42,11 @@ OF_REPORTS = "14_paper_tables_and_figures"  # alone it finds no report (tests/te
 OF_OTHER_PROMPTS = {"families", "readable"}
 OF_PUBLISHED_MODELS = "board-"  # tables of 16 with what others measured
 OF_REAL_PAIRS = "real-pairs"  # of 15, from reports/benchmarks/losses.json
-OF_PUBLISHED_SEEDS = "temperature"  # of 13, where no policy of the run has left answers
+# Of 13, where no policy of the run has left answers, and of 17.
+OF_PUBLISHED_SEEDS = {
+    "temperature": "Source: reports/benchmarks/works.json, five seeds, generated data",
+    "foretells": "Source: reports/benchmarks/audit.json, seeds 0, 1 and 2, generated data",
+}
 ALIGNMENT = [name for name in graph.notebooks() if "07" <= name[:2] <= "12"]
 
 
@@ -104,8 +108,7 @@ def test_run_all_as_it_stands(name, folders, monkeypatch):
         if artefact.split(".")[0] == OF_REAL_PAIRS:  # published, and of no row of this run
             source = "pairs of HelpSteer2's validation split"
             assert "Generated data" not in about["caption"]
-        if artefact.split(".")[0] == OF_PUBLISHED_SEEDS:
-            source = "Source: reports/benchmarks/works.json, five seeds, generated data"
+        source = OF_PUBLISHED_SEEDS.get(artefact.split(".")[0], source)
         if artefact.startswith(OF_PUBLISHED_MODELS):  # no number of this run stands in it
             source = "Source: the publications named here, nothing of this run"
             assert "Generated data" not in about["caption"]

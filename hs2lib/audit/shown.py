@@ -19,6 +19,15 @@ LEARNT_NOTHING = "a quarter, all dealt out"
 NUMBER = "audit"
 GAIN = "gain of best of 8"
 
+# What it calls what one may know of a judge -> the same in words.
+KNOWN_OF_A_JUDGE = {
+    "audit": "the audit's number",
+    "R with held-out ratings": "R with held-out ratings",
+    "pairs right": "pairs of held-out ratings in order",
+    "SD within": "SD of its score among answers to one prompt",
+    "minus R with length": "how little it leans on length",
+}
+
 
 def called(model: str, policy: str) -> tuple[str, str]:
     """What judge and policy are called in words, by the parameters of notebook 17."""
@@ -127,10 +136,36 @@ def foretells() -> list[str]:
     if LEARNT_NOTHING in set(rows.judge):
         lines += _beside_the_one_that_learnt_nothing(published)
     lines.append(_correlations_in_words(published["correlations"], "that gain"))
-    for gained, correlations in published.get("of PPO", {}).items():
+    for gained, rows_of_gain in published.get("of PPO", {}).items():
         lines.append(_gains_of_ppo_in_words(rows.dropna(subset=gained), gained))
-        lines.append(_correlations_in_words(correlations, f"the {gained}"))
+        lines.append(_correlations_in_words(rows_of_gain, f"the {gained}"))
     return lines
+
+
+def correlations() -> pd.DataFrame:
+    """Spearman's R, with its interval, of what one may know of a judge and of what it gains.
+
+    A row for each predictor, a column for each gain; no row where nothing is published.
+    """
+    published = record()
+    if not published:
+        return pd.DataFrame()
+    columns = {"best of 8": published["correlations"]}
+    for gained, rows in published.get("of PPO", {}).items():
+        columns[gained.removeprefix("gain of ")] = rows
+    cells = {}
+    for name, rows in columns.items():
+        of_gain = {}
+        for row in rows:
+            of_gain[row["predictor"]] = interval(row["Spearman"], row["low"], row["high"])
+        cells[name] = [of_gain[predictor] for predictor in KNOWN_OF_A_JUDGE]
+    return pd.DataFrame({"what one knows of a judge": KNOWN_OF_A_JUDGE.values(), **cells})
+
+
+def source() -> str:
+    """Where the published correlations come from, for a caption."""
+    published = record()
+    return f"{RESULT}, seeds {_listed(published['seeds'], 'd')}, generated data"
 
 
 def _gains_of_ppo_in_words(rows: pd.DataFrame, gained: str) -> str:
@@ -190,18 +225,19 @@ def _beside_the_one_that_learnt_nothing(published: dict) -> list[str]:
 
 
 def _correlations_in_words(rows: Sequence[dict], gain: str) -> str:
-    """Spearman's R of each predictor with a gain, and the audit's less each other one's.
+    """Spearman's R of the audit with a gain, and what is shown to foretell that gain better.
 
     Args:
         rows: as `benchmarks/audit.py` has them, the audit first.
         gain: what it is called.
     """
     audited, *others = rows
-    parts = [f"Spearman's R over judges with {gain}: the audit {audited['Spearman']:.2f}"]
-    for row in others:
-        less = f"{row['audit less it']:+.2f} ({row['less, low']:+.2f} to {row['less, high']:+.2f})"
-        parts.append(f"{row['predictor']} {row['Spearman']:.2f} [the audit less it: {less}]")
-    return f"{'; '.join(parts)}."
+    number = interval(audited["Spearman"], audited["low"], audited["high"])
+    better = [KNOWN_OF_A_JUDGE[row["predictor"]] for row in others if row["less, high"] < 0]
+    return (
+        f"Spearman's R of the audit's number and {gain}, over judges: {number}. "
+        f"Shown to foretell it better: {', '.join(better) or 'nothing'}."
+    )
 
 
 def _number_of_nothing() -> str:

@@ -423,8 +423,8 @@ def test_what_is_published_of_audits_stands_with_its_seeds(tmp_path, monkeypatch
         "The best judge has 76 and 78 %, and its choice gains +0.90 and +0.90 points.",
         "It stands above the other's interval in 1 of 2 seeds. So the number alone does not tell a "
         "judge that learnt from one that did not.",
-        "Spearman's R over judges with that gain: the audit 0.50; SD within 0.50 "
-        "[the audit less it: -0.60 (-0.90 to -0.10)].",
+        "Spearman's R of the audit's number and that gain, over judges: 0.50 [-0.10, 0.90]. "
+        "Shown to foretell it better: SD of its score among answers to one prompt.",
     ]
     assert shown._number_of_nothing().endswith("learnt nothing had 72 and 74 % in 2 seeds.")
     by_ppo = [
@@ -435,7 +435,8 @@ def test_what_is_published_of_audits_stands_with_its_seeds(tmp_path, monkeypatch
     assert shown.foretells()[5:] == [
         "In seeds 0 and 1 the gain of PPO, greedy, over SFT in truth, lies between -0.50 "
         f"({shown.LEARNT_NOTHING}) and +1.50 points (all); of the judge that learnt nothing -0.50.",
-        "Spearman's R over judges with the gain of PPO, greedy: the audit 0.50.",
+        "Spearman's R of the audit's number and the gain of PPO, greedy, over judges: 0.50 "
+        "[-0.10, 0.90]. Shown to foretell it better: nothing.",
     ]
     only_first = [by_ppo[0], by_ppo[1], *judges[2:]]
     file.write_text(json.dumps(record | {"judges": only_first, "of PPO": of_ppo}))
@@ -446,6 +447,24 @@ def test_what_is_published_of_audits_stands_with_its_seeds(tmp_path, monkeypatch
     assert words[0].startswith("Published, 2 judges in seed 0, generated data.")
     assert words[3].endswith("in 1 of 1 seeds. So the number tells these two apart.")
     assert shown._number_of_nothing().endswith("learnt nothing had 72 % in one seed.")
+
+
+def test_what_foretells_a_gain_stands_in_a_table(tmp_path, monkeypatch):
+    """A row for each predictor in words, a column for each gain, and where they come from."""
+    monkeypatch.setenv("HS2_ROOT", str(tmp_path))
+    assert shown.correlations().empty
+    rows = []
+    for place, predictor in enumerate(shown.KNOWN_OF_A_JUDGE):
+        rows.append({"predictor": predictor, "Spearman": place / 10, "low": -0.1, "high": 0.9})
+    record = {"seeds": [0, 2], "correlations": rows, "of PPO": {"gain of PPO, greedy": rows[::-1]}}
+    file = tmp_path / shown.RESULT
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(record))
+    table = shown.correlations()
+    assert list(table) == ["what one knows of a judge", "best of 8", "PPO, greedy"]
+    assert table.iloc[0].tolist() == ["the audit's number", *["0.00 [-0.10, 0.90]"] * 2]
+    assert table.iloc[2].tolist()[1:] == ["0.20 [-0.10, 0.90]"] * 2
+    assert shown.source() == "reports/benchmarks/audit.json, seeds 0 and 2, generated data"
 
 
 def labels(path, groups, better):
