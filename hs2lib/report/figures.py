@@ -696,7 +696,8 @@ def steering(
         if not as_asked and np.isfinite(span) and span > 0:
             ax.set_ylim(middle[attribute] - 0.6 * span, middle[attribute] + 0.6 * span)
         slope = slopes[slopes.attribute == attribute].iloc[0]
-        heading = f"{attribute}\nslope {slope.slope + 0:.2f}"
+        rounded = round(slope.slope, 2) + 0.0  # -0.004 is 0.00, without a sign
+        heading = f"{attribute}\nslope {rounded:.2f}"
         if slope.slope == slope["95 % low"] == slope["95 % high"] == 0:
             heading = f"{attribute}\nslope 0 on every prompt"
         elif np.isfinite(slope["95 % low"]):

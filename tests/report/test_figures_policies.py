@@ -208,6 +208,9 @@ def test_what_was_asked_for_is_drawn_only_where_a_level_is_a_level(as_asked):
     moved = still.assign(slope=0.01)
     first, *_ = figures.steering(means, moved, as_asked=as_asked).axes
     assert first.get_title().startswith("quality\nslope 0.01")
+    hardly = slopes.assign(**{"slope": -0.004, "95 % low": -0.02, "95 % high": 0.01})
+    first, *_ = figures.steering(means, hardly, as_asked=as_asked).axes
+    assert "slope 0.00 [-0.02, 0.01]" in first.get_title(), "no zero has a sign"
 
 
 def test_differences_have_a_panel_a_quantity_and_a_row_a_comparison():
