@@ -1,6 +1,6 @@
 """Does an edit by rule make a real answer worse? A hundred edited answers, for readers to judge.
 
-    HS2_DATA_DIR=... python benchmarks/real_edits.py draw [--model embedded] [--prompts 40] [--seed 0]
+    HS2_DATA_DIR=... python benchmarks/real_edits.py draw [--model embedded] [--prompts 80] [--seed 0]
     python benchmarks/real_edits.py count READER.csv READER.csv ..
 
 An audit counts how often a score falls where a rule made an answer worse (`hs2lib.audit.edits`). In
@@ -177,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     drawing = commands.add_parser("draw", help="write answers to read")
     drawing.add_argument("--model", default="embedded", help="a policy, as load_policy takes it")
-    drawing.add_argument("--prompts", type=int, default=40, help="of MT-Bench's 80")
+    drawing.add_argument("--prompts", type=int, default=80, help="of MT-Bench's 80")
     drawing.add_argument("--seed", type=int, default=0)
     counting = commands.add_parser("count", help="write the result of what readers found")
     counting.add_argument("readers", type=Path, nargs="+", help="a CSV of each: id, worse")

@@ -391,9 +391,9 @@ def test_the_audits_page_has_the_numbers_of_readers_of_real_edits():
     result = benchmark("real_edits")
     *kinds, whole = result["edits"]
     text = " ".join((CHECKOUT / "docs/audit.md").read_text().split())
-    numbers = f"{whole['worse (%)']:g} % ({whole['low']:g} to {whole['high']:g}), and never better"
-    assert numbers in text and {row["better (%)"] for row in kinds} == {0.0}
-    assert f"{whole['answers']} answers of SmolLM2" in text
+    numbers = f"{whole['worse (%)']:g} % ({whole['low']:g} to {whole['high']:g})"
+    assert f"{numbers}, and better in {whole['better (%)']:g} %" in text
+    assert f"{whole['answers']} answers of SmolLM2" in text and whole["answers"] >= 100
     by_kind = {row["edit"]: row["worse (%)"] for row in kinds}
     assert by_kind.pop("answers of two prompts swapped") == 100
     assert len(by_kind) == 3 and max(by_kind.values()) < 50
