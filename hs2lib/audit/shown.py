@@ -234,9 +234,12 @@ def _correlations_in_words(rows: Sequence[dict], gain: str) -> str:
     audited, *others = rows
     number = interval(audited["Spearman"], audited["low"], audited["high"])
     better = [KNOWN_OF_A_JUDGE[row["predictor"]] for row in others if row["less, high"] < 0]
+    names = ", ".join(better) or "nothing"
+    if len(others) > 1 and len(better) == len(others):
+        names = "each other row of the table"
     return (
         f"Spearman's R of the audit's number and {gain}, over judges: {number}. "
-        f"Shown to foretell it better: {', '.join(better) or 'nothing'}."
+        f"Shown to foretell it better: {names}."
     )
 
 

@@ -449,6 +449,22 @@ def test_what_is_published_of_audits_stands_with_its_seeds(tmp_path, monkeypatch
     assert shown._number_of_nothing().endswith("learnt nothing had 72 % in one seed.")
 
 
+def test_what_foretells_better_is_named_or_is_every_other_row():
+    """By the interval of the difference: below 0 for both, for one, for none."""
+    rows = [{"predictor": "audit", "Spearman": 0.1, "low": -0.2, "high": 0.4}]
+    for predictor in ("pairs right", "SD within"):
+        rows.append({"predictor": predictor, "less, high": -0.1})
+    both = shown._correlations_in_words(rows, "that gain")
+    assert both.endswith(
+        "0.10 [-0.20, 0.40]. Shown to foretell it better: each other row of the table."
+    )
+    rows[1] = rows[1] | {"less, high": 0.1}
+    one = shown._correlations_in_words(rows, "that gain")
+    assert one.endswith("better: SD of its score among answers to one prompt.")
+    rows[2] = rows[2] | {"less, high": 0.1}
+    assert shown._correlations_in_words(rows, "that gain").endswith("better: nothing.")
+
+
 def test_what_foretells_a_gain_stands_in_a_table(tmp_path, monkeypatch):
     """A row for each predictor in words, a column for each gain, and where they come from."""
     monkeypatch.setenv("HS2_ROOT", str(tmp_path))
