@@ -67,7 +67,8 @@ def lengths(
             sns.ecdfplot(values, ax=ax, log_scale=True, color=color)
             median = values.median()
             ax.plot(median, 0.5, "o", color=color)
-            label = f"{data}:\nhalf are at most {median:,.0f}"
+            name_in_lines = data.replace(" (", "\n(")  # clear of the dashed line
+            label = f"{name_in_lines}:\nhalf are at most {median:,.0f}"
             ax.annotate(
                 label,
                 (median, 0.5),
