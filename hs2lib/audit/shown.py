@@ -16,6 +16,7 @@ SHOWN = ("as is", "a sentence left out", "cut in half", "all said twice")
 # What `benchmarks/audit.py` calls the judge that learnt from ratings in random order, and what it
 # measures of each judge.
 LEARNT_NOTHING = "a quarter, all dealt out"
+NOTHING_IN_WORDS = "the judge that learnt nothing"
 NUMBER = "audit"
 GAIN = "gain of best of 8"
 
@@ -171,19 +172,23 @@ def source() -> str:
 def _gains_of_ppo_in_words(rows: pd.DataFrame, gained: str) -> str:
     """What PPO gains over SFT, mean over seeds: the judges of the least and of the most.
 
+    The judge that learnt nothing is named in words, and always.
+
     Args:
         rows: a row for each judge and seed whose policy was trained.
         gained: the column of the gain.
     """
     means = rows.groupby("judge", sort=False)[gained].mean()
+    means = means.rename({LEARNT_NOTHING: NOTHING_IN_WORDS})
+    ends = [means.idxmin(), means.idxmax()]
     seeds = sorted(rows.seed.unique())
-    word = "seed" if len(seeds) == 1 else "seeds"
+    word = "in seed" if len(seeds) == 1 else "mean of seeds"
     sentence = (
-        f"In {word} {_listed(seeds, 'd')} the {gained}, over SFT in truth, lies between "
-        f"{means.min():+.2f} ({means.idxmin()}) and {means.max():+.2f} points ({means.idxmax()})"
+        f"The {gained}, over SFT in truth, {word} {_listed(seeds, 'd')}, lies between "
+        f"{means.min():+.2f} ({ends[0]}) and {means.max():+.2f} points ({ends[1]})"
     )
-    if LEARNT_NOTHING in means:
-        sentence += f"; of the judge that learnt nothing {means[LEARNT_NOTHING]:+.2f}"
+    if NOTHING_IN_WORDS in means and NOTHING_IN_WORDS not in ends:
+        sentence += f"; of {NOTHING_IN_WORDS} {means[NOTHING_IN_WORDS]:+.2f}"
     return f"{sentence}."
 
 

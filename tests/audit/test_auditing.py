@@ -433,14 +433,20 @@ def test_what_is_published_of_audits_stands_with_its_seeds(tmp_path, monkeypatch
     of_ppo = {"gain of PPO, greedy": [bounds | {"predictor": "audit"}]}
     file.write_text(json.dumps(record | {"judges": by_ppo, "of PPO": of_ppo}))
     assert shown.foretells()[5:] == [
-        "In seeds 0 and 1 the gain of PPO, greedy, over SFT in truth, lies between -0.50 "
-        f"({shown.LEARNT_NOTHING}) and +1.50 points (all); of the judge that learnt nothing -0.50.",
+        "The gain of PPO, greedy, over SFT in truth, mean of seeds 0 and 1, lies between -0.50 "
+        "(the judge that learnt nothing) and +1.50 points (all).",
         "Spearman's R of the audit's number and the gain of PPO, greedy, over judges: 0.50 "
         "[-0.10, 0.90]. Shown to foretell it better: nothing.",
     ]
     only_first = [by_ppo[0], by_ppo[1], *judges[2:]]
     file.write_text(json.dumps(record | {"judges": only_first, "of PPO": of_ppo}))
-    assert shown.foretells()[5].startswith("In seed 0 the gain of PPO, greedy, over SFT in truth,")
+    one_seed = "The gain of PPO, greedy, over SFT in truth, in seed 0, lies between"
+    assert shown.foretells()[5].startswith(one_seed)
+    third = {"seed": 0, "judge": "worse", "gain of PPO, greedy": -2.0}
+    between = shown._gains_of_ppo_in_words(pd.DataFrame([*by_ppo, third]), "gain of PPO, greedy")
+    assert between.endswith(
+        "-2.00 (worse) and +1.50 points (all); of the judge that learnt nothing -0.50."
+    )
     apart = [row | {"audit, high": 74.0} for row in judges[:2]]
     file.write_text(json.dumps(record | {"seeds": [0], "judges": apart}))
     words = shown.foretells()
