@@ -208,12 +208,12 @@ def test_add_a_benchmark(checkout):
 
 @pytest.mark.slow
 def test_add_a_method(checkout, monkeypatch):
-    """A fifteenth notebook's policy stands in the tables of notebook 13, and 13 comes after it."""
+    """A further notebook's policy stands in the tables of notebook 13, and 13 comes after it."""
     monkeypatch.setenv("HS2_ROOT", str(checkout))
     shown = follow("add-a-method.md", checkout)
-    assert "15_best_of_n" in shown
-    assert "15_best_of_n" in graph.with_upstream(["13_aligned_model_evaluation"])
-    gains = pd.read_csv(checkout / "reports/smoke/15_best_of_n/gains.csv")
+    assert "18_best_of_n" in shown
+    assert "18_best_of_n" in graph.with_upstream(["13_aligned_model_evaluation"])
+    gains = pd.read_csv(checkout / "reports/smoke/18_best_of_n/gains.csv")
     assert set(gains.policy) == {"Best of n"}
     for table in ("truthfulqa", "trades"):
         rows = pd.read_csv(checkout / f"reports/smoke/13_aligned_model_evaluation/{table}.csv")
