@@ -115,7 +115,22 @@ def settle(run: str, tier: str, values: dict, known: Mapping[str, Parameter]) ->
     merged = settings | values | {"recipe": recipe_settings | recipe}
     if not merged["recipe"]:
         del merged["recipe"]
+    if makes_reward_model:
+        _check_steps(run, tier, merged, len(loaded.groups))
     return Settled(merged, sentences)
+
+
+def _check_steps(run: str, tier: str, values: dict, n_groups: int) -> None:
+    """Raise ParameterError where so many groups make no training step with these values."""
+    _, _, recipe = graph.resolved(run, tier, (values, [], f"-p of {run}"))
+    trained_share = 1 - recipe.validation_share - recipe.test_share
+    seen = recipe.epochs * trained_share * n_groups
+    if not recipe.steps and seen < recipe.batch:
+        fitting = max(1, min(8, int(seen) // 4))
+        raise ParameterError(
+            f"{n_groups} prompts make no batch of {recipe.batch}, which tier {tier} takes at a "
+            f"step: add a smaller one, as -p batch={fitting}"
+        )
 
 
 def _ratings_in_words(own_columns: OwnColumns, groups: Sequence[Group]) -> str:

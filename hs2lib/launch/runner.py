@@ -21,11 +21,14 @@ import nbformat
 from hs2lib.code import KEPT, MadeByOtherCode
 from hs2lib.group import ATTRIBUTES
 from hs2lib.launch import stages
+from hs2lib.names import OWN_PAIRS
 from hs2lib.paper import head_weights
 from hs2lib.paths import RUN, data, hide, public, reports, root, runs, write
 from hs2lib.paths import notebook as notebook_path
 from hs2lib.run import graph, parameters, processes
 from hs2lib.run.parameters import ParameterError, settings, specification
+
+MEASURES_PAIRS = "06_rewardbench_evaluation"
 
 BAR_TIMES = re.compile(r" \[\d+:\d\d(?::\d\d)?<[^\]]*\]")  # what a progress bar says of seconds
 NOTEBOOK_LINK = re.compile(r"\]\((\d\d_\w+)\.ipynb(?=[)#\s])")  # in Markdown, from beside it
@@ -473,7 +476,9 @@ def define_runs(
             raise ParameterError(f"--reads {word}: none of {', '.join(names)} needs it")
         # Raises, since the name is unknown.
         parameters.check({word.partition("=")[0]: ""}, settable(names[0]), "-p")
+    defined = {run: values for run, values, _ in definitions}
     for run, values, run_reads in definitions:
+        values = values | _on_held_out_rows(run, tier, values, run_reads, defined)
         file = runs() / tier / run / "run.yaml"
         if undo:
             undo.callback(_restore, file, file.read_bytes() if file.exists() else None)
@@ -537,6 +542,32 @@ def _with_own_file(
     return settled.values
 
 
+def _on_held_out_rows(
+    run: str, tier: str, values: dict, reads: list[str], defined: dict[str, dict]
+) -> dict:
+    """What more a run needs to measure a reward model on the rows of one's own that it left.
+
+    Tiers of real data name a benchmark and weights of their own. They give way where the model was
+    trained on a file of one's own, and the run names neither pairs nor a model.
+
+    Args:
+        run: a named run.
+        tier: one of `graph.TIERS`.
+        values: of the run.
+        reads: the runs that it reads.
+        defined: the values of runs that are defined in the same command.
+    """
+    measures = run.partition("@")[0] == MEASURES_PAIRS
+    if not measures or tier in graph.SMALL_WORLD or {"path", "source", "model"} & values.keys():
+        return {}
+    for other in reads:
+        made_with = defined.get(other) or graph.definition(other, tier)[0]
+        own = made_with.get("path") and made_with.get("dataset") in ("ratings", OWN_PAIRS)
+        if own and "reward_model" in graph.about(other)["makes"]:
+            return {"source": "embedded"} | ({} if "weighting" in values else {"weighting": ""})
+    return {}
+
+
 def follow(names: list[str], tier: str, undo: contextlib.ExitStack) -> None:
     """Define the named runs that nothing defines yet, where a run of the same name is read.
 
@@ -554,7 +585,8 @@ def follow(names: list[str], tier: str, undo: contextlib.ExitStack) -> None:
             run_reads = _reads_of(run, tier, {}, names)
             if run_reads:
                 undo.callback(_restore, runs() / tier / run / "run.yaml", None)
-                graph.define(run, tier, {}, run_reads)
+                values = _on_held_out_rows(run, tier, {}, run_reads, {})
+                graph.define(run, tier, values, run_reads)
                 print(f"{run} reads {', '.join(run_reads)}", file=sys.stderr)
 
 

@@ -117,6 +117,37 @@ def test_the_tiers_of_real_data_keep_their_sizes(folder):
     assert recipe.attributes == ("clarity", "tone") and recipe.dataset == "ratings"
 
 
+def test_a_batch_of_the_tier_that_the_rows_cannot_fill_is_refused_before_anything_runs(
+    folder, capsys
+):
+    """A training on a GPU loaded its model first, and then stopped without a way out."""
+    clarity_and_tone()
+    command = ["--tier", "gpu", "05", "--name", "mine", "-p", "path=my.csv", "--parameters"]
+    assert runner.main(command) == 2
+    printed = capsys.readouterr().err
+    assert "make no batch of 64" in printed and "-p batch=" in printed
+    assert not list(folder.glob("runs/*/*/run.yaml"))
+    assert runner.main([*command, "-p", "batch=4"]) == 0
+    _, recipe = values_of("05@mine", "gpu")
+    assert recipe.batch == 4
+
+
+@pytest.mark.parametrize("tier", ["gpu", "laptop"])
+def test_06_measures_on_the_held_out_rows_at_tiers_of_real_data_too(folder, tier):
+    """It said so, and measured on the tier's benchmark by the weights of the tier's own model."""
+    clarity_and_tone()
+    words = ["--name", "mine", "-p", "path=my.csv", "-p", "batch=4", "--parameters"]
+    assert runner.main(["--tier", tier, "05", "06", *words]) == 0
+    values, recipe = values_of("06@mine", tier)
+    assert (recipe.source, recipe.path, values["weighting"]) == ("embedded", "", "")
+    after = ["--tier", tier, "06", "--name", "mine"]
+    assert runner.main([*after, "-p", "weighting=clarity:1", "--parameters"]) == 0
+    values, recipe = values_of("06@mine", tier)
+    assert (recipe.source, values["weighting"]) == ("embedded", "clarity:1")
+    assert runner.main([*after, "-p", "source=hub", "--parameters"]) == 0
+    assert values_of("06@mine", tier)[1].source == "hub", "what is typed counts"
+
+
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
