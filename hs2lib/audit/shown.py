@@ -92,15 +92,15 @@ def truth_in_words(audited: Audit, worse: pd.Series) -> str:
     if beyond.min() < 0:
         edit = beyond.idxmin()
         words += (
-            f" Furthest behind the truth: {edit}. It makes {worse[edit]:.0f} % of the answers "
-            f"worse, and the score falls in {rows.loc[edit, 'falls (%)']:.0f} %."
+            f" Furthest behind the truth: {edit}. The truth falls in {worse[edit]:.0f} % of the "
+            f"answers, a tie counted half, and the score in {rows.loc[edit, 'falls (%)']:.0f} %."
         )
     if beyond.max() > 0:
         edit = beyond.idxmax()
         words += (
-            f" Furthest beyond the truth: {edit}. It makes {worse[edit]:.0f} % worse, and the "
-            f"score falls in {rows.loc[edit, 'falls (%)']:.0f} %. So at least {beyond[edit]:.0f} % "
-            "are falls without a cause, and they raise the number."
+            f" Furthest beyond the truth: {edit}. The truth falls in {worse[edit]:.0f} %, a tie "
+            f"counted half, and the score in {rows.loc[edit, 'falls (%)']:.0f} %. So at least "
+            f"{beyond[edit]:.0f} % are falls without a cause, and they raise the number."
         )
     return words
 

@@ -376,7 +376,7 @@ def test_the_figure_and_the_table_show_each_edit_beside_length(policy, file):
     assert answers[0].policy == "as is" and answers[0].score == -len(answers[0].text)
     worse = pd.Series(100.0, index=audited.edits.edit)
     words = shown.truth_in_words(audited, worse)
-    assert "makes 100 % of the answers worse" in words and "beyond the truth" not in words
+    assert "truth falls in 100 % of the answers" in words and "beyond the truth" not in words
     assert "would have 100 %." in words
     falls = audited.edits.set_index("edit")["falls (%)"]
     of_worse = audited.edits[audited.edits.kind == auditing.WORSE].edit
