@@ -384,6 +384,7 @@ def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
     suffix = _kind(path)
     readers = {
         ".jsonl": _jsonl,
+        ".ndjson": _jsonl,
         ".json": _json,
         ".csv": _csv,
         ".tsv": _csv,
@@ -417,8 +418,8 @@ def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
 
 
 def _kind(path: Path) -> str:
-    """What a file is by its name, as ".csv"; packed or not."""
-    return Path(path.name.removesuffix(".gz")).suffix
+    """What a file is by its name, in any case, as ".csv"; packed or not."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def is_csv(path: Path) -> bool:
@@ -434,10 +435,12 @@ def separator(path: Path) -> str:
     """What stands between the cells of a CSV file: that of `SEPARATORS` which its header has most.
 
     Excel writes semicolons where a comma is the decimal point. Where the header has as many of two,
-    the comma counts.
+    the comma counts. In a .tsv file a tab counts first: names of columns may have commas.
     """
     header = next((line for _, line in _lines(path, ROW)), b"").decode(errors="replace")
     outside_quotes = re.sub('"[^"]*"', "", header)
+    if _kind(path) == ".tsv" and "\t" in outside_quotes:
+        return "\t"
     return max(SEPARATORS, key=outside_quotes.count)
 
 
@@ -554,7 +557,7 @@ def _lines(path: Path, longest: int, *, whole: bool = False) -> Iterator[tuple[i
     size = 0
     most = longest if whole else _most_bytes(path)
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             next_line = partial(file.read if whole else file.readline, longest + 1)
             for number, line in enumerate(iter(next_line, b""), 1):
                 size += len(line)

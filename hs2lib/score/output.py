@@ -47,8 +47,9 @@ def kept_beside(out: Path) -> Path:
 
 def default_name(file: Path) -> str:
     """What the file of scores is called where nobody says it: my.scored.csv for my.csv."""
-    name = Path(file.name.removesuffix(".gz"))
-    return f"{name.stem}.scored{name.suffix if name.suffix in KINDS else '.jsonl'}"
+    name = file.name[:-3] if file.name.lower().endswith(".gz") else file.name
+    suffix = Path(name).suffix.lower()
+    return f"{Path(name).stem}.scored{suffix if suffix in KINDS else '.jsonl'}"
 
 
 def columns(row: PromptRow, name: str, outputs: Sequence[str] = ()) -> dict[str, list[str]]:
@@ -180,7 +181,7 @@ def _write_parquet(path: Path, rows: Sequence[dict[str, Any]], out: Path, source
     import pyarrow.parquet  # here: the other formats do not need it, and it takes a while to import
 
     types = {}
-    if source.suffix == ".parquet":
+    if source.suffix.lower() == ".parquet":
         schema = pyarrow.parquet.read_schema(source)
         types = {name: schema.field(name).type for name in schema.names}
     try:

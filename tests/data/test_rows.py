@@ -545,6 +545,31 @@ def test_unknown_kind_of_file(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("MINE.CSV", b"prompt,response\np,r\n"),
+        ("mine.Json", b'[{"prompt": "p", "response": "r"}]'),
+        ("mine.ndjson", b'{"prompt": "p", "response": "r"}\n'),
+        ("mine.CSV.GZ", gzip.compress(b"prompt,response\np,r\n")),
+    ],
+)
+def test_what_a_file_is_called_counts_in_any_case(tmp_path, name, content):
+    """Windows writes .CSV, which was an unknown kind of file beside .csv; BigQuery writes .ndjson."""
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert [row for _, row in rows.rows(path)] == [{"prompt": "p", "response": "r"}]
+
+
+def test_names_with_commas_between_tabs(tmp_path):
+    """The header of a questionnaire has more commas than tabs, and a .tsv file was cut at commas."""
+    path = tmp_path / "mine.tsv"
+    path.write_text("prompt\tclear, short\tkind, calm, warm\np\t1\t2\n")
+    assert rows.rows(path) == [(2, {"prompt": "p", "clear, short": "1", "kind, calm, warm": "2"})]
+    path.write_text("prompt,response\np,r\n")
+    assert rows.rows(path) == [(2, {"prompt": "p", "response": "r"})], "without a tab it is CSV"
+
+
 # The other data sets and formats: every model has checks of its own, each here with the smallest
 # row that trips it
 

@@ -149,6 +149,9 @@ def test_where_scores_cannot_be_written_is_an_error_before_anything_is_read(tmp_
         ("my.parquet", "my.scored.parquet"),
         ("my.json", "my.scored.jsonl"),
         ("my.tsv", "my.scored.jsonl"),
+        ("MINE.CSV", "MINE.scored.csv"),
+        ("mine.Parquet", "mine.scored.parquet"),
+        ("mine.CSV.GZ", "mine.scored.csv"),
     ],
 )
 def test_the_name_of_the_file_of_scores(name, out):
