@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
     BaseModel,
@@ -36,6 +36,9 @@ from pydantic import (
 )
 from pydantic.types import GetPydanticSchema
 from pydantic_core import core_schema
+
+if TYPE_CHECKING:
+    import pyarrow
 
 # An error lists so many faults of a file, and counts the others.
 SHOWN = 20
@@ -83,7 +86,7 @@ class DataError(ValueError):
         places = [str(file)]
         if line:
             places.append(f"line {line}")
-        if field:
+        if field is not None:
             places.append(f"field {field!r}")
         super().__init__(f"{', '.join(places)}: {what}. Fix: {fix}.")
 
@@ -448,8 +451,11 @@ def separator(path: Path) -> str:
 
 
 def _jsonl(path: Path) -> Iterator[tuple[int, object]]:
-    """The rows of a file with one JSON object a line."""
+    """The rows of a file with one JSON object a line; raises DataError for one JSON array."""
     for number, line in _lines(path, ROW):
+        if number == 1 and line.lstrip().startswith(b"["):
+            what = "the file begins with [, as one JSON array does"
+            raise DataError(path, 1, None, what, "call it .json, or write one object a line")
         try:
             yield number, _parsed(line)
         except Fault as fault:
@@ -593,7 +599,10 @@ def _csv(path: Path) -> Iterator[tuple[int, object]]:
     )
     first_line = 1  # of the row: a quoted text may span lines
     try:
-        names = list(_unique([(name, None) for name in next(lines, [])]))
+        header = next(lines, [])
+        if lines.line_num:
+            _check_header(path, header)
+        names = list(_unique([(name, None) for name in header]))
         first_line = lines.line_num + 1
         for cells in lines:
             if len(cells) == len(names):
@@ -610,6 +619,24 @@ def _csv(path: Path) -> Iterator[tuple[int, object]]:
     except (csv.Error, UnicodeDecodeError) as error:
         fix = "close every quote, save the file as UTF-8 with line breaks of Unix or Windows"
         raise DataError(path, first_line, None, f"bad CSV: {error}", fix) from None
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    """Raise DataError where the first line of a CSV file does not name its columns.
+
+    Excel writes a cell of the header for a column that is empty, and other programs write a line
+    for Excel before it.
+    """
+    fix = "let the first line have the names of the columns"
+    if not header:
+        raise DataError(path, 1, None, "the first line is blank", fix)
+    if header[0].lower().startswith("sep="):
+        what = f"the first line is {''.join(header)}, a note to Excel"
+        raise DataError(path, 1, None, what, f"take it out: {fix}")
+    unnamed = [str(place) for place, name in enumerate(header, 1) if not name]
+    if len(unnamed) > 1:
+        what = f"the columns {', '.join(unnamed)} have no names"
+        raise DataError(path, 1, None, what, "name them, or take them out")
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, object]]:
@@ -631,7 +658,8 @@ def _parquet(path: Path) -> Iterator[tuple[int, object]]:
             if repeated:
                 what = "a column of this name a second time"
                 raise Fault(repeated[0], what, "give each column its own name")
-            for batch in file.iter_batches(batch_size=BATCH):
+            for packed in file.iter_batches(batch_size=BATCH):
+                batch = _without_dictionaries(packed)
                 for i, row in enumerate(batch.to_pylist()):
                     number += 1
                     if batch.slice(i, 1).nbytes > ROW:
@@ -645,3 +673,15 @@ def _parquet(path: Path) -> Iterator[tuple[int, object]]:
         cause = (str(error).splitlines() or [type(error).__name__])[0]
         what = f"this is not a sound Parquet file ({cause})"
         raise DataError(path, number + 1, None, what, "download or write the file again") from None
+
+
+def _without_dictionaries(batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
+    """A batch whose texts stand in their rows, so that the length of a row is its own.
+
+    A dictionary, as pandas has for a category, would count in every row.
+    """
+    for place, name in enumerate(batch.schema.names):
+        column = batch.column(place)
+        if hasattr(column, "dictionary_decode"):
+            batch = batch.set_column(place, name, column.dictionary_decode())
+    return batch

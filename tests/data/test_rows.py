@@ -570,6 +570,45 @@ def test_names_with_commas_between_tabs(tmp_path):
     assert rows.rows(path) == [(2, {"prompt": "p", "response": "r"})], "without a tab it is CSV"
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("prompt,response,,\np,r,,\n", "line 1: the columns 3, 4 have no names. Fix: name them"),
+        ("\nprompt,response\np,r\n", "line 1: the first line is blank"),
+        ("sep=;\nprompt;response\np;r\n", "line 1: the first line is sep=, a note to Excel"),
+    ],
+)
+def test_a_first_line_that_names_no_columns_says_so(tmp_path, content, words):
+    """Each row was a fault that was none: a column twice, or cells to be put in quotes."""
+    path = tmp_path / "own.csv"
+    path.write_text(content)
+    error = caught(path, "ratings")
+    assert words in str(error) and len(str(error).splitlines()) == 1
+
+
+def test_a_json_array_under_the_name_of_json_lines_is_one_error(tmp_path):
+    """Printed over lines, each of its lines was a fault."""
+    path = tmp_path / "own.jsonl"
+    for indent in (None, 1):
+        path.write_text(json.dumps([rated(), rated("q")], indent=indent))
+        error = caught(path, "ratings")
+        assert "begins with [, as one JSON array does. Fix: call it .json" in str(error)
+        assert error.line == 1 and len(str(error).splitlines()) == 1
+
+
+def test_a_dictionary_of_parquet_is_no_part_of_each_row(tmp_path, monkeypatch):
+    """A category of pandas with much text made every row too long."""
+    monkeypatch.setattr(rows, "ROW", 1000)
+    table = pd.DataFrame([rated(str(i) + "p" * 100) for i in range(40)])
+    path = tmp_path / "own.parquet"
+    table.assign(prompt=table.prompt.astype("category")).to_parquet(path)
+    assert [row["prompt"] for _, row in rows.rows(path)] == table.prompt.tolist()
+    table.loc[20, "prompt"] = "p" * 2000
+    table.assign(prompt=table.prompt.astype("category")).to_parquet(path)
+    error = caught(path, "ratings")
+    assert error.line == 21 and "the row is longer than 1,000 bytes" in str(error)
+
+
 # The other data sets and formats: every model has checks of its own, each here with the smallest
 # row that trips it
 
