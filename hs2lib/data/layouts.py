@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from hs2lib.data.rows import Fault, Unclear, shown
+from hs2lib.data.rows import Fault, Unclear, listed, shown
 
 # The usual names of columns, in any case.
 
@@ -314,7 +314,7 @@ def asked_layout(row: dict[str, Any], columns: Columns = BY_NAME) -> Layout:
         raise _empty(empty)
     raise Fault(
         None,
-        f"no column of prompts is known; the row has: {', '.join(row) or 'none'}",
+        f"no column of prompts is known; the row has: {listed(row)}",
         "call it prompt, or name it: --prompt COLUMN",
     )
 
@@ -356,7 +356,7 @@ def _missing(row: dict, column: str) -> Fault:
     for name in row:
         if name.lower() == column.lower():
             return _empty(name)
-    what = f"the column is missing; the row has: {', '.join(row) or 'none'}"
+    what = f"the column is missing; the row has: {listed(row)}"
     return Fault(column, what, f"add the column {column!r}")
 
 
@@ -484,7 +484,7 @@ def _responses(
         raise _empty(empty)
     raise Fault(
         None,
-        f"no column of responses is known; the row has: {', '.join(row) or 'none'}",
+        f"no column of responses is known; the row has: {listed(row)}",
         "call it response, or name it: --response COLUMN",
     )
 

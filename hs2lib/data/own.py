@@ -20,9 +20,11 @@ from typing import Any, NamedTuple
 
 from hs2lib.data.rows import (
     PLAIN_NUMBER,
+    SHOWN,
     DataError,
     Faults,
     is_csv,
+    listed,
     printable,
     read,
     real,
@@ -483,13 +485,12 @@ def _check_named(
         if name not in ratings:
             reason = f": {ignored[name]}" if name in ignored else ""
             others = [other for other in (*ratings, *ignored) if other not in attributes]
-            names = printable(", ".join(others)) or "none"
             raise DataError(
                 path,
                 None,
                 name,
                 f"attributes names it, and the file has no such column of ratings{reason}",
-                f"name columns of numbers; there are also: {names}",
+                f"name columns of numbers; there are also: {listed(others)}",
             )
 
 
@@ -498,12 +499,14 @@ def _without_ratings(
 ) -> DataError:
     """The error of a file in which no column holds ratings."""
     reasons = [f"{name}: {ignored[name]}" for name in columns]
+    if len(reasons) > SHOWN:
+        reasons[SHOWN:] = [f"and {len(reasons) - SHOWN:,} more"]
     others = f"; its other columns: {'; '.join(reasons)}" if reasons else ""
     return DataError(
         path,
         None,
         None,
-        f"the column is missing that holds ratings{printable(others)}",
+        f"the column is missing that holds ratings{others}",
         "add a column of numbers, under any name, beside prompt and response",
     )
 

@@ -71,8 +71,9 @@ class Unclear(Exception):
 class DataError(ValueError):
     """Faulty or absent data: file, line, field, what arrived and the fix.
 
-    The message has all of them, line and field where they are known. The error is raised for what
-    cannot be used. Of a row that was set aside it says why.
+    The message has all of them, line and field where they are known, and nothing that a terminal
+    would obey. The error is raised for what cannot be used. Of a row that was set aside it says
+    why.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class DataError(ValueError):
             places.append(f"line {line}")
         if field is not None:
             places.append(f"field {field!r}")
-        super().__init__(f"{', '.join(places)}: {what}. Fix: {fix}.")
+        super().__init__(printable(f"{', '.join(places)}: {what}. Fix: {fix}."))
 
 
 @dataclass
@@ -138,7 +139,7 @@ class Faults:
         lines = [str(error)]
         if len(faults) > 1:
             n_rows = len({fault.line for fault in faults})
-            lines = [f"{self.file}: {len(faults):,} faults in {n_rows:,} rows"]
+            lines = [printable(f"{self.file}: {len(faults):,} faults in {n_rows:,} rows")]
             alike = _alike(faults)
             for several in alike[:SHOWN]:
                 lines.append(f"  {self._of_several(several)}")
@@ -153,14 +154,15 @@ class Faults:
     def _of_several(self, alike: list[DataError]) -> str:
         """A fault in words without the file; where several rows have it, with their lines."""
         first = alike[0]
-        text = str(first).removeprefix(f"{self.file}, ")
+        text = str(first).removeprefix(printable(f"{self.file}, "))
         if len(alike) == 1:
             return text
         places = ", ".join(str(fault.line) for fault in alike[:LINES])
         if len(alike) > LINES:
             places += f" and {len(alike) - LINES:,} more"
         if len({fault.what for fault in alike}) > 1:
-            text = text.replace(first.what, f"{first.what} and others", 1)
+            what = printable(first.what)
+            text = text.replace(what, f"{what} and others", 1)
         return f"lines {places}{text.removeprefix(f'line {first.line}')}"
 
     @property
@@ -314,7 +316,7 @@ def _fault(error: dict) -> Fault:
     if kind == "value_error":  # raised by a check of ours
         return _own_fault(error["ctx"]["error"], column)
     if kind == "missing":
-        what = f"the column is missing; the row has: {', '.join(value) or 'none'}"
+        what = f"the column is missing; the row has: {listed(value)}"
         return Fault(column, what, f"add the column {error['loc'][-1]!r}")
     if kind == "extra_forbidden":
         return Fault(column, "an unknown extra column", "remove or rename it")
@@ -355,8 +357,17 @@ def shown(value: object) -> str:
     return f"{printable(written)} ({type(value).__name__})"
 
 
+def listed(names: Iterable[str]) -> str:
+    """Names of columns as an error message lists them: the first `SHOWN`, and how many more."""
+    names = list(names)
+    more = [f"and {len(names) - SHOWN:,} more"] if len(names) > SHOWN else []
+    return ", ".join([*names[:SHOWN], *more]) or "none"
+
+
 def printable(text: str) -> str:
     """A text in which what a terminal would obey, or what cannot be seen or saved, is escaped."""
+    if text.isprintable():
+        return text
     characters = []
     for character in text:
         if character.isprintable() or character == "\n":

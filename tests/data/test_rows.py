@@ -609,6 +609,29 @@ def test_a_dictionary_of_parquet_is_no_part_of_each_row(tmp_path, monkeypatch):
     assert error.line == 21 and "the row is longer than 1,000 bytes" in str(error)
 
 
+@pytest.mark.parametrize("n_rows", [1, 2])
+def test_an_error_gives_the_terminal_no_orders(tmp_path, n_rows):
+    """In code nobody makes a message printable before Python prints it."""
+    path = tmp_path / "\x1b[2J.csv"
+    path.write_text("prompt,re\x1b[31msponse,clarity\n" + "".join(["p,r,1\n", "q,r,5\n"][:n_rows]))
+    with pytest.raises(DataError) as info:
+        load("ratings", "folder", path=path, scale="1-5")
+    assert "the row has: prompt, re\\x1b[31msponse" in str(info.value)
+    assert "\x1b" not in str(info.value) and "lines 2, 3, line" not in str(info.value)
+
+
+def test_of_many_columns_an_error_names_the_first(tmp_path):
+    """The header of a questionnaire filled the screen."""
+    names = [f"question {number}" for number in range(300)]
+    path = tmp_path / "own.csv"
+    path.write_text(f"{','.join(names)}\n{'1,' * 299}5\n")
+    error = caught(path, "ratings", scale="1-5")
+    assert "question 19, and 280 more" in str(error) and len(str(error)) < 3000
+    path.write_text(f"{','.join(names)}\n{'a,' * 299}b\n")
+    error = caught(path, "ratings")
+    assert "and 280 more" in str(error) and len(str(error)) < 3000
+
+
 # The other data sets and formats: every model has checks of its own, each here with the smallest
 # row that trips it
 
