@@ -20,6 +20,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -223,14 +224,14 @@ PLAIN_NUMBER = re.compile(r"(?ai)\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*")
 
 
 def _plain(cell: object) -> object:
-    """A cell with a plainly written number.
+    """A cell with a plainly written number, or one of a column of decimals in Parquet.
 
     Python would also read 0_3 and the digits of other scripts as numbers. Raises ValueError for a
     text that is not a plain number.
     """
     if isinstance(cell, str) and not PLAIN_NUMBER.fullmatch(cell):
         raise ValueError
-    return cell
+    return float(cell) if isinstance(cell, Decimal) else cell
 
 
 def _number(kind: type, low: float, high: float, words: str = "", fix: str = "") -> Any:
