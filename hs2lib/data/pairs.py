@@ -17,6 +17,7 @@ from pydantic import AfterValidator, ValidationError
 
 from hs2lib.corpus import generate
 from hs2lib.data.compared import chosen_first
+from hs2lib.data.layouts import bare
 from hs2lib.data.load import BENCHMARKS, data_folder, find, locate, own_file
 from hs2lib.data.readers import Name
 from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, faults_of, shown
@@ -61,7 +62,7 @@ def _names(row: PromptRow) -> tuple[Names, PairRow]:
     A list, as Nectar has for a source, names nothing.
     """
     left = row.carried
-    columns = {name.lower(): name for name in left}
+    columns = {bare(name): name for name in left}
     values = {}
     notes = list(row.notes)
     for ours, usual in USUAL.items():
@@ -121,7 +122,7 @@ def pairs_of(
         strength = abs(row.group.preference or 1.0)
         verdict = row.layout.verdict
         if margins and row.layout.kind == "better first":
-            verdict = next((name for name in rest.columns if name.lower() in MARGINS), None)
+            verdict = next((name for name in rest.columns if bare(name) in MARGINS), None)
             try:
                 strength = 1.0 if verdict is None else _margin(verdict, rest.columns[verdict])
             except Fault as fault:

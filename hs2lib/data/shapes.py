@@ -35,6 +35,7 @@ from hs2lib.data.layouts import (
     Columns,
     Layout,
     asked_layout,
+    bare,
     holds_messages,
     kind_of,
     layout_of,
@@ -395,7 +396,7 @@ class _Seen(NamedTuple):
                 here = (
                     "is read here and was left" if name in is_read else "is left here and was read"
                 )
-                part = "--prompt" if name.lower() in _OF_PROMPTS else "--response"
+                part = "--prompt" if bare(name) in _OF_PROMPTS else "--response"
                 raise Unclear(
                     name,
                     f"it {here} in line {other[name]}, so that rows would be read from different "
@@ -424,7 +425,7 @@ def _with_listed_answers(row: dict[str, Any]) -> dict[str, Any]:
     """
     values = dict(row)
     for name, cell in row.items():
-        if name.lower() in SEVERAL and cell and _LISTED.match(cell):
+        if bare(name) in SEVERAL and cell and _LISTED.match(cell):
             with suppress(ValueError, RecursionError):
                 values[name] = json.loads(cell)
     return values
@@ -440,7 +441,7 @@ def _with_lists(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
         cell = row[name]
         if not isinstance(cell, str):
             continue
-        is_listed = name.lower() in SEVERAL and _LISTED.match(cell)
+        is_listed = bare(name) in SEVERAL and _LISTED.match(cell)
         if is_listed and not _MESSAGES.match(cell):
             raise Fault(name, "a list that is no JSON", 'write lists as JSON, as ["a", "b"]')
         if _PRINTED.match(cell):

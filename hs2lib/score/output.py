@@ -68,7 +68,7 @@ def columns(row: PromptRow, name: str, outputs: Sequence[str] = ()) -> dict[str,
     named = {}
     for column, number in row.places:
         if len(row.layout.responses) > 1:
-            base = f"{name}_{column}"
+            base = f"{name}_{column.strip()}"
         else:
             base = name if number is None else f"{name}s"
         named[column] = [f"{base}_{output}" if output else base for output in outputs]

@@ -533,3 +533,33 @@ def test_blank_lines_and_line_breaks_of_old_are_named(tmp_path):
     path.write_bytes(b"prompt,response\rp,r\r")
     with pytest.raises(DataError, match="with line breaks of Unix or Windows"):
         read_prompts(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "places"),
+    [
+        ("Prompt , Response", "p,r", (" Response",)),
+        ("prompt, chosen , Rejected", "p,r,s", (" chosen ", " Rejected")),
+        ("Prompt,Response A,Response B,Winner", "p,r,s,A", ("Response A", "Response B")),
+        (" prompt, response_1, response_2, label", "p,r,s,1", (" response_1", " response_2")),
+    ],
+)
+def test_names_are_known_with_spaces_around_them_and_in_them(tmp_path, header, cells, places):
+    """No option could name such a column either, and ratings were read all the same."""
+    path = tmp_path / "mine.csv"
+    path.write_text(f"{header}\n{cells}\n")
+    (row,) = read_prompts(path).rows
+    assert [column for column, _ in row.places] == list(places)
+    assert row.group.prompt[0].text == "p"
+    assert row.comparisons == (((0, 1),) if len(places) == 2 else ())
+    named = tuple(column.strip() for column in places)
+    verdict = "" if "chosen" not in header else "first"
+    (row,) = read_prompts(path, Columns(("prompt",), named, verdict)).rows
+    assert [column for column, _ in row.places] == list(places)
+
+
+def test_names_that_differ_in_spaces_alone_are_refused_where_they_are_read(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("prompt,response,response \np,r,s\n")
+    with pytest.raises(DataError, match="the columns response and response  have one name"):
+        read_prompts(path)
