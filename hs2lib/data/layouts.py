@@ -134,8 +134,10 @@ class Layout(NamedTuple):
         """How columns were read, in words, as far as their names are not ours."""
         notes = []
         prompt = " and ".join(self.prompt)
-        if self.system:
+        if self.system and prompt:
             prompt += f" after {self.system}"
+        elif self.system:
+            notes.append(f"a system turn from {self.system}")
         if prompt not in ("", "prompt"):
             notes.append(f"prompt from {prompt}")
         if self.kind == "better first":

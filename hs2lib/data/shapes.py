@@ -586,7 +586,7 @@ def _whole_prompt(
         responses: of the row.
 
     Raises:
-        Fault: there is no prompt, or it does not end with the user.
+        Fault: there is no prompt, or it does not end with the user, or it has two system turns.
     """
     prompt = turns_of[0] if turns_of else responses[0].before
     if len(turns_of) > 1:
@@ -597,6 +597,12 @@ def _whole_prompt(
         prompt = (Turn("user", "\n\n".join([column[0].text for column in turns_of])),)
     if system and prompt[:1] and prompt[0].role != "system":
         prompt = (Turn("system", system), *prompt)
+    elif system and prompt[:1] and prompt[0].text.strip() != system.strip():
+        raise Fault(
+            "system",
+            "it is another system turn than that of the conversation",
+            "keep one of the two, or leave the column unread by --prompt COLUMN of hs2lib.score",
+        )
     if not prompt or prompt[-1].role != "user":
         raise Fault(
             "prompt",

@@ -563,3 +563,29 @@ def test_names_that_differ_in_spaces_alone_are_refused_where_they_are_read(tmp_p
     path.write_text("prompt,response,response \np,r,s\n")
     with pytest.raises(DataError, match="the columns response and response  have one name"):
         read_prompts(path)
+
+
+@pytest.mark.parametrize("columns", [("prompt", "response"), ("messages",)])
+def test_a_system_column_beside_a_conversation_that_has_a_system_turn(tmp_path, columns):
+    """The column was dropped without a word, and the command said that it was read."""
+    talk = [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}]
+    if columns == ("messages",):
+        row = {"messages": [*talk, {"role": "assistant", "content": "b"}]}
+    else:
+        row = {"prompt": talk, "response": "b"}
+    with pytest.raises(DataError, match="line 1, field 'system': it is another system turn"):
+        read(tmp_path, row | {"system": "t"})
+    turns = (Turn("system", "s"), Turn("user", "a"))
+    for system in ("s", " s\n", "", None):
+        assert read(tmp_path, row | {"system": system}).groups[0].prompt == turns
+    named = read(tmp_path, row | {"system": "t"}, columns=Columns((columns[0],)))
+    assert named.groups[0].prompt == turns
+    (row,) = read(tmp_path, {"messages": talk[1:], "response": "b", "system": "s"}).rows
+    assert row.group.prompt == turns
+
+
+def test_where_a_system_turn_came_from_is_said_in_words(tmp_path):
+    """It was: prompt from  after system."""
+    talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    file = read(tmp_path, {"messages": talk, "system": "s"})
+    assert file.read_as == "a system turn from system; responses from messages"
