@@ -10,6 +10,7 @@ list, or numbered columns). `hs2lib.data.layouts` knows the names.
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -54,6 +55,7 @@ from hs2lib.data.rows import (
     is_csv,
     read,
     separator,
+    shown,
 )
 from hs2lib.group import Group, Response, Turn
 
@@ -153,12 +155,17 @@ _SPEAKERS = {"human": "user", "gpt": "assistant"}
 class Spoken(Row, extra="ignore"):
     """One message of a conversation as ShareGPT has it."""
 
-    speaker: Literal["system", "human", "gpt"] = Field(alias="from")
+    speaker: Literal["system", "human", "user", "gpt", "assistant"] = Field(alias="from")
     value: Text
 
     def turn(self) -> Turn:
         """The message as a turn."""
         return Turn(_SPEAKERS.get(self.speaker, self.speaker), self.value)
+
+
+def _none_if_nan(rank: float | None) -> float | None:
+    """A rank; None where a program wrote NaN for none."""
+    return None if rank is None or math.isnan(rank) else rank
 
 
 class Answer(Row, extra="ignore"):
@@ -167,7 +174,7 @@ class Answer(Row, extra="ignore"):
     text: Text = Field(
         validation_alias=AliasChoices("answer", "response", "text", "output", "content")
     )
-    rank: float | None = None
+    rank: Annotated[float | None, AfterValidator(_none_if_nan)] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -260,8 +267,31 @@ def _checked(kind: TypeAdapter, row: dict, column: str, faults: list[Fault]) -> 
     try:
         return kind.validate_python(row[column])
     except ValidationError as error:
-        faults += faults_of(error, column)
+        is_other = error.errors()[0]["type"] == "expected"  # neither a text nor messages
+        message = _faulty_message(row[column]) if is_other else ""
+        if message:
+            what = f"expected text or a list of {{role, content}}, got {message}"
+            fix = "give each message a role, system, user or assistant, and one text as its content"
+            faults.append(Fault(column, what, fix))
+        else:
+            faults += faults_of(error, column)
     return None
+
+
+def _faulty_message(value: object) -> str:
+    """The first message of a conversation that cannot be read, in words; "" where there is none."""
+    if not holds_messages(value):
+        return ""
+    kind = Spoken if "from" in value[0] else ChatMessage
+    for number, message in enumerate(value, 1):
+        try:
+            kind.model_validate(message)
+        except ValidationError as error:
+            (place,) = error.errors()[0]["loc"] or (None,)
+            if place is None or place not in message:
+                return f"message {number}, which is {shown(message)}"
+            return f"message {number} with {place} {shown(message[place])}"
+    return ""
 
 
 # Rows
@@ -415,7 +445,7 @@ _MESSAGES = re.compile(r'\s*\[\s*\{\s*"(role|content|from|value)"')
 # A list of objects may be messages whose first key is another one.
 _OBJECTS = re.compile(r'\s*\[\s*\{\s*"')
 
-_LISTED = re.compile(r"\s*\[\s*[\"'{]")
+_LISTED = re.compile(r"\s*\[\s*([\"'{]|\]\s*$)")
 
 
 def _with_listed_answers(row: dict[str, Any]) -> dict[str, Any]:
@@ -449,7 +479,7 @@ def _with_lists(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
         if _MESSAGES.match(cell):
             try:
                 values[name] = json.loads(cell)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 what = f"bad JSON: {error}".replace(": line 1 column", " at column")
                 raise Fault(name, what, "write whole lists of messages") from None
         elif _OBJECTS.match(cell):
