@@ -73,6 +73,11 @@ class ChatMessage(Row, extra="ignore"):
 Conversation = Annotated[Text, AfterValidator(turns)]
 
 
+def as_whole(name: object) -> object:
+    """A name as it is; a whole number for a float, which a column of numbers with a gap has."""
+    return int(name) if isinstance(name, float) and name.is_integer() else name
+
+
 def _as_text(name: str | int | None) -> str | None:
     return None if name is None else str(name)
 
@@ -82,6 +87,7 @@ Name = Annotated[
     Text | int | None,
     AfterValidator(_as_text),
     expected("a name", "write a text or a whole number"),
+    BeforeValidator(as_whole),
 ]
 
 

@@ -67,7 +67,7 @@ class PromptRow:
     `row` is the row as the file has it. `group` has the responses in the order of `places`: the
     column of each, and its number in the list of that column, or None where the column holds it
     alone. `comparisons` are (better, worse) of responses, by their numbers; () where the row does
-    not say. `tie` says that it says that two are equally good. `carried` are the columns that were
+    not say. `tie` says that it says that all are equally good. `carried` are the columns that were
     not read.
     """
 
@@ -141,7 +141,7 @@ class PromptFile:
 
     @property
     def ties(self) -> int:
-        """How many rows say that their two responses are equally good."""
+        """How many rows say that their responses are equally good."""
         return sum(row.tie for row in self.rows)
 
 
@@ -528,6 +528,7 @@ def _row(
     notes = layout.notes()
     comparisons: list[tuple[int, int]] = []
     preference = None
+    is_tie = False
     if layout.kind == "better first":
         better = range(counts[0])
         worse = range(counts[0], sum(counts))
@@ -536,10 +537,13 @@ def _row(
         preference = -1.0
     elif layout.preference:
         preference = layout.preference(values[layout.verdict])
+        is_tie = preference == 0
         if preference:
             comparisons = [(0, 1)] if preference < 0 else [(1, 0)]
     elif any(answer.rank is not None for answer in responses) and len(responses) > 1:
-        comparisons = _by_rank([answer.rank for answer in responses])
+        ranks = [answer.rank for answer in responses]
+        comparisons = _by_rank(ranks)
+        is_tie = len(set(ranks)) == 1
         notes.append("rank says which is better")
         if any(answer.rank is None for answer in responses):
             notes.append("answers without a rank are not compared")
@@ -552,7 +556,7 @@ def _row(
         group=group,
         places=tuple(places),
         comparisons=tuple(comparisons),
-        tie=preference == 0,
+        tie=is_tie,
         notes=tuple(notes),
     )
 
