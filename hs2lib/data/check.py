@@ -264,7 +264,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--attributes",
         default=[],
-        type=lambda text: [name for name in text.split(",") if name],
+        type=lambda text: [name.strip() for name in text.split(",") if name.strip()],
         help="the columns of ratings, as clarity,tone (default: all columns of numbers)",
     )
     parser.add_argument(

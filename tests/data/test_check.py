@@ -80,6 +80,14 @@ def test_a_file_gives_the_terminal_no_orders(tmp_path, capsys):
     assert "[2J" in printed and not {"\x1b", "\x9b"} & set(printed)
 
 
+def test_attributes_may_have_spaces_between_them(tmp_path, capsys):
+    """No column can be called " tone": the file's names lose such spaces."""
+    path = tmp_path / "own.csv"
+    path.write_text("prompt,response,clarity,tone,length\np,r,1,5,90\nq,r,5,1,80\n")
+    assert check.main([str(path), "--attributes", "clarity, tone"]) == 0
+    assert "clarity and tone (whole numbers" in capsys.readouterr().out
+
+
 def test_rows_of_a_data_set_are_checked_by_its_own_reader(tmp_path, capsys):
     path = write(tmp_path / "train.jsonl", [rated(), rated(response="s"), rated()])
     assert check.main([str(path), "--as", "helpsteer2"]) == 1

@@ -8,6 +8,7 @@ or a vague word costs an afternoon, and a silently skipped row a wrong table.
 import gzip
 import json
 import tracemalloc
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -328,6 +329,19 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     assert "cannot be read (Input/output error)" in str(caught(path, "ratings"))
     with pytest.raises(DataError, match=r"own.jsonl: cannot be read"):
         rows.rows(path)
+
+
+def test_a_folder_a_loop_of_links_and_a_name_that_begins_as_a_users_folder(tmp_path, monkeypatch):
+    """A folder was said not to be there, and ~$own.csv, as Excel calls its lock, was a traceback."""
+    error = caught(tmp_path, "ratings")
+    assert "it is a folder. Fix: name a file in it" in str(error)
+    loop = tmp_path / "loop.csv"
+    loop.symlink_to(loop)
+    assert "there is no such file" in str(caught(loop, "ratings"))
+    monkeypatch.chdir(tmp_path)
+    assert "there is no such file" in str(caught(Path("~$own.csv"), "ratings"))
+    Path("~$own.csv").write_text("prompt,response,clarity\np,r,1\np,s,5\n")
+    assert len(load("ratings", "folder", path="~$own.csv").groups) == 1
 
 
 # Bounds: what is held in memory is a row, whatever the file
