@@ -196,7 +196,8 @@ def _words(column: str, first: str, second: str, value: object) -> float:
         column,
         f"expected which answer is better, got {shown(value)}",
         "write A>B or B>A, or 1 or 2 (beside a 0 a 1 may mean either), in a column label, and tie "
-        f"for a tie; hs2lib.score takes --verdict {column}=FIRST,SECOND with the two values",
+        f"for a tie; hs2lib.score takes --verdict {column}=FIRST,SECOND with the two values; "
+        "rename a column that says something else",
     )
 
 

@@ -124,6 +124,15 @@ def _rounded(value: float) -> float | None:
     return None if value != value else float(f"{value:.9g}")
 
 
+def check_rows(out: Path, rows: Sequence[dict[str, Any]], source: Path) -> None:
+    """Raise DataError where Parquet has no column for what is in rows; arguments as of `write`.
+
+    It is called before anything is scored, and writes to nowhere.
+    """
+    if out.suffix == ".parquet":
+        _write_parquet(os.devnull, rows, out, source)
+
+
 def write(out: Path, rows: Sequence[dict[str, Any]], source: Path) -> None:
     """Write rows to a file, as what its name ends in says.
 
@@ -176,7 +185,9 @@ def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
             writer.writerow(cells)
 
 
-def _write_parquet(path: Path, rows: Sequence[dict[str, Any]], out: Path, source: Path) -> None:
+def _write_parquet(
+    path: Path | str, rows: Sequence[dict[str, Any]], out: Path, source: Path
+) -> None:
     """Rows as Parquet. Raises DataError, as `write`, for the file `out`."""
     import pyarrow.parquet  # here: the other formats do not need it, and it takes a while to import
 

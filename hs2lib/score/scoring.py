@@ -196,6 +196,8 @@ def score(
         advice="Or leave such rows out with --bad-rows leave-out.",
     )
     output.check_columns(read, column)
+    if target:
+        output.check_rows(target, [row.row for row in read.rows], path)
     if not isinstance(model, RewardModel):
         model = loaded(model, options)
     if max_tokens:

@@ -70,6 +70,16 @@ def test_a_sound_file_of_pairs_is_known_by_its_columns(tmp_path, capsys):
     assert "line 1: chosen and rejected are the same text" in printed
 
 
+def test_a_first_row_without_responses_makes_no_ratings_of_pairs(tmp_path, capsys):
+    """The doctor said that chosen and rejected hold no numbers."""
+    pair = {"prompt": "a", "chosen": "b", "rejected": "c"}
+    rows = [pair | {"chosen": None, "rejected": None}, pair]
+    path = write(tmp_path / "mine.jsonl", rows)
+    assert check.main([str(path)]) == 1
+    printed = capsys.readouterr().out
+    assert "read as pairs" in printed and "line 1, field 'chosen': it is empty" in printed
+
+
 def test_a_file_gives_the_terminal_no_orders(tmp_path, capsys):
     path = write(
         tmp_path / "mine.jsonl",
