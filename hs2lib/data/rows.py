@@ -560,6 +560,25 @@ def _most_bytes(path: Path) -> int:
     return max(UNPACKED, TIMES * path.stat().st_size)
 
 
+# How files begin that are no text in UTF-8, whatever they are called: what they are, and the fix.
+BEGINNINGS = {
+    b"\xff\xfe": ("text in UTF-16", "save it as UTF-8"),
+    b"\xfe\xff": ("text in UTF-16", "save it as UTF-8"),
+    b"\x1f\x8b": ("packed by gzip", "let its name end in .gz"),
+    b"\x28\xb5\x2f\xfd": ("packed by zstd", "unpack it, or pack it by gzip"),
+    b"PK\x03\x04": ("a zip archive, as a workbook of Excel is", "unpack it, or save it as CSV"),
+    b"PAR1": ("a Parquet file", "let its name end in .parquet"),
+    b"version https://git-lfs": ("a pointer of Git LFS", "git lfs pull"),
+}
+
+
+def _check_beginning(path: Path, line: bytes) -> None:
+    """Raise DataError where the first line of a file shows that it is no text in UTF-8."""
+    for beginning, (words, fix) in BEGINNINGS.items():
+        if line.startswith(beginning):
+            raise DataError(path, None, None, f"the file is {words}", fix)
+
+
 def _lines(path: Path, longest: int, *, whole: bool = False) -> Iterator[tuple[int, bytes]]:
     """(number, line) of a file of text, unpacked, without a byte order mark.
 
@@ -569,7 +588,7 @@ def _lines(path: Path, longest: int, *, whole: bool = False) -> Iterator[tuple[i
         whole: whether the file is read as one line.
 
     Raises:
-        DataError: a line or the file is too long, or the file is no sound gzip file.
+        DataError: a line or the file is too long, or the file is no sound gzip file, or no text.
     """
     number = 0
     size = 0
@@ -579,6 +598,8 @@ def _lines(path: Path, longest: int, *, whole: bool = False) -> Iterator[tuple[i
             next_line = partial(file.read if whole else file.readline, longest + 1)
             for number, line in enumerate(iter(next_line, b""), 1):
                 size += len(line)
+                if number == 1:
+                    _check_beginning(path, line)
                 if len(line) > longest or size > most:
                     raise DataError(
                         path,

@@ -646,6 +646,25 @@ def test_of_many_columns_an_error_names_the_first(tmp_path):
     assert "and 280 more" in str(error) and len(str(error)) < 3000
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("p,r\n".encode("utf-16"), "the file is text in UTF-16. Fix: save it as UTF-8"),
+        (gzip.compress(line(rated())), "the file is packed by gzip. Fix: let its name end in .gz"),
+        (b"PK\x03\x04\x14", "as a workbook of Excel is. Fix: unpack it, or save it as CSV"),
+        (b"PAR1\x15", "the file is a Parquet file. Fix: let its name end in .parquet"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "Fix: git lfs pull"),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".json"])
+def test_a_file_that_is_no_text_is_called_what_it_is(tmp_path, content, words, suffix):
+    """Each of its lines was a fault: a byte that cannot be decoded, or a column of an odd name."""
+    path = tmp_path / f"own{suffix}"
+    path.write_bytes(content)
+    error = caught(path, "ratings")
+    assert words in str(error) and len(str(error).splitlines()) == 1
+
+
 # The other data sets and formats: every model has checks of its own, each here with the smallest
 # row that trips it
 
