@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -446,14 +447,21 @@ def is_csv(path: Path) -> bool:
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
+HEADER = 100  # lines over which the quoted names of a header may run
+
+
 def separator(path: Path) -> str:
     """What stands between the cells of a CSV file: that of `SEPARATORS` which its header has most.
 
     Excel writes semicolons where a comma is the decimal point. Where the header has as many of two,
     the comma counts. In a .tsv file a tab counts first: names of columns may have commas.
     """
-    header = next((line for _, line in _lines(path, ROW)), b"").decode(errors="replace")
-    outside_quotes = re.sub('"[^"]*"', "", header)
+    header = ""
+    for _, line in islice(_lines(path, ROW), HEADER):
+        header += line.decode(errors="replace")
+        if header.count('"') % 2 == 0:
+            break
+    outside_quotes = re.sub('"[^"]*("|$)', "", header)
     if _kind(path) == ".tsv" and "\t" in outside_quotes:
         return "\t"
     return max(SEPARATORS, key=outside_quotes.count)

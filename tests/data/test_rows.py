@@ -665,6 +665,20 @@ def test_a_file_that_is_no_text_is_called_what_it_is(tmp_path, content, words, s
     assert words in str(error) and len(str(error).splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "header", ['"Prompt\n(whole)";response', 'Prompt;response;"tone,\nkind, calm,\nwarm, short"']
+)
+def test_what_separates_cells_is_seen_behind_names_of_several_lines(tmp_path, header):
+    """The header's first line alone was looked at, and the file was cut at commas, or not at all."""
+    path = tmp_path / "own.csv"
+    n_names = header.count(";") + 1
+    path.write_text(f"{header}\n{';'.join('abc'[:n_names])}\n")
+    ((_, row),) = rows.rows(path)
+    assert list(row.values()) == list("abc"[:n_names])
+    path.write_text('"prompt\n' + "p;r\n" * 1000)
+    assert "close every quote" in str(caught(path, "ratings"))
+
+
 # The other data sets and formats: every model has checks of its own, each here with the smallest
 # row that trips it
 
