@@ -5,9 +5,9 @@ from pathlib import Path
 
 from hs2lib.data.layouts import BY_NAME, Columns
 from hs2lib.data.load import Loaded, own_file, provenance
-from hs2lib.data.rows import DataError, Faults
+from hs2lib.data.rows import DataError, Fault, Faults
 from hs2lib.data.shapes import asked_rows
-from hs2lib.group import Group, Turn
+from hs2lib.group import Group, Turn, prompt_string
 from hs2lib.paths import digests_by_place
 
 
@@ -28,7 +28,11 @@ def read_file(path: str | Path, limit: int = 0, columns: Columns = BY_NAME) -> l
     file, _ = own_file(path, None)
     groups: dict[tuple[Turn, ...], Group] = {}
     with Faults(file) as faults:
-        for _, prompt in asked_rows(file, faults, columns):
+        for line, prompt in asked_rows(file, faults, columns):
+            try:
+                prompt_string(prompt)  # which the tables of an audit have
+            except ValueError as error:
+                faults.add(line, Fault("prompt", str(error), "mend it, or leave the row out"))
             groups.setdefault(prompt, Group(_id(prompt), prompt, ()))
             if len(groups) == limit:
                 break

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import pandas as pd
@@ -187,7 +188,7 @@ def examine(
 
     Args:
         path: the file.
-        kind: one of `KINDS`, by default by the columns of its first row.
+        kind: one of `KINDS`, by default by the columns of its first rows.
         options: of ratings, as for `hs2lib.data.own.look`.
 
     Raises:
@@ -202,9 +203,12 @@ def examine(
 
 
 def kind_of(path: Path) -> str:
-    """Whether a file has pairs or ratings, by the columns of the first row that can be read."""
-    row = next((row for _, row in read(path, Faults(path)) if row), {})
-    return "pairs" if has_several(row) else "ratings"
+    """Whether a file has pairs or ratings, by the columns of the first rows that can be read.
+
+    One row may lack its responses.
+    """
+    rows = (row for _, row in read(path, Faults(path)) if row)
+    return "pairs" if any(map(has_several, islice(rows, SHOWN))) else "ratings"
 
 
 def write_example(path: Path, n_prompts: int = 20) -> int:
@@ -264,7 +268,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--attributes",
         default=[],
-        type=lambda text: [name for name in text.split(",") if name],
+        type=lambda text: [name.strip() for name in text.split(",") if name.strip()],
         help="the columns of ratings, as clarity,tone (default: all columns of numbers)",
     )
     parser.add_argument(

@@ -16,9 +16,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from hs2lib.data.rows import Fault, Unclear, shown
+from hs2lib.data.rows import Fault, Unclear, listed, shown
 
-# The usual names of columns, in any case.
+
+def bare(name: str) -> str:
+    """The name of a column as names are compared: in any case, without white space around it."""
+    return name.strip().lower()
+
+
+# The usual names of columns, as `bare` has them.
 
 PROMPTS = (
     "prompt",
@@ -47,7 +53,7 @@ BETTER_FIRST = {
 
 # Two or more columns that differ in a number or a letter: response_a, response1, output_2.
 _NUMBERED = re.compile(
-    "(response|output|answer|completion|conversation|human_ref)(_?)([a-z]|[0-9]+)"
+    "(response|output|answer|completion|conversation|human_ref)([_ ]?)([a-z]|[0-9]+)"
 )
 
 # Which of two numbered responses is better, in words or as A>B, 1 or 2.
@@ -128,14 +134,16 @@ class Layout(NamedTuple):
         """How columns were read, in words, as far as their names are not ours."""
         notes = []
         prompt = " and ".join(self.prompt)
-        if self.system:
+        if self.system and prompt:
             prompt += f" after {self.system}"
+        elif self.system:
+            notes.append(f"a system turn from {self.system}")
         if prompt not in ("", "prompt"):
             notes.append(f"prompt from {prompt}")
         if self.kind == "better first":
             better, *worse = self.responses
             pairs = {"chosen": better, "rejected": " and ".join(worse)}
-            notes += [f"{ours} from {name}" for ours, name in pairs.items() if ours != name.lower()]
+            notes += [f"{ours} from {name}" for ours, name in pairs.items() if ours != bare(name)]
         elif self.verdict:
             names = " and ".join(self.responses)
             notes.append(f"chosen and rejected from {names} by {self.verdict}")
@@ -174,10 +182,11 @@ def _words(column: str, first: str, second: str, value: object) -> float:
         Unclear: it is a number or a bool that may mean either.
     """
     word = str(value).strip().lower()
-    from_zero = first.endswith("0") and word in ("1", "2")  # the second's name, or the first one
-    if word == first.lower() or (word in FIRST and not from_zero):
+    # The second's name, or the first one.
+    from_zero = bare(first).endswith("0") and word in ("1", "2")
+    if word == bare(first) or (word in FIRST and not from_zero):
         return -1.0
-    if word == second.lower() or (word in SECOND and not from_zero):
+    if word == bare(second) or (word in SECOND and not from_zero):
         return 1.0
     if word in TIE:
         return 0.0
@@ -187,7 +196,8 @@ def _words(column: str, first: str, second: str, value: object) -> float:
         column,
         f"expected which answer is better, got {shown(value)}",
         "write A>B or B>A, or 1 or 2 (beside a 0 a 1 may mean either), in a column label, and tie "
-        f"for a tie; hs2lib.score takes --verdict {column}=FIRST,SECOND with the two values",
+        f"for a tie; hs2lib.score takes --verdict {column}=FIRST,SECOND with the two values; "
+        "rename a column that says something else",
     )
 
 
@@ -254,7 +264,7 @@ def layout_of(
         Unclear: its columns may mean two things.
     """
     present = [name for name, value in row.items() if value is not None]
-    names = {name.lower(): name for name in present}
+    names = {bare(name): name for name in present}
     kind, responses = _responses(row, names, columns, several_only)
     system = names.get("system")
     if kind == "conversation":
@@ -263,7 +273,7 @@ def layout_of(
     else:
         prompt = _prompt(row, names, columns, responses)
     if columns.prompt:  # what the user names is all that counts
-        system = next((name for name in prompt if name.lower() == "system"), None)
+        system = next((name for name in prompt if bare(name) == "system"), None)
         prompt = tuple(name for name in prompt if name != system)
     layout = Layout(kind, prompt, system, responses)
     _check_case(present, layout)
@@ -291,7 +301,7 @@ def asked_layout(row: dict[str, Any], columns: Columns = BY_NAME) -> Layout:
         Unclear: its columns may mean two things.
     """
     present = [name for name, value in row.items() if value is not None]
-    names = {name.lower(): name for name in present}
+    names = {bare(name): name for name in present}
     layout = None
     with suppress(Fault, Unclear):  # of responses, which says nothing of the prompt
         layout = layout_of(row, replace(columns, verdict="none"))
@@ -302,26 +312,26 @@ def asked_layout(row: dict[str, Any], columns: Columns = BY_NAME) -> Layout:
             return Layout("asked", responses, names.get("system"), ())  # nobody has answered it
     prompt = _prompt(row, names, columns, responses)
     if prompt:
-        asked = tuple(name for name in prompt if name.lower() != "system")
+        asked = tuple(name for name in prompt if bare(name) != "system")
         layout = Layout("asked", asked, names.get("system"), ())
         _check_case(present, layout)
         return layout
     if layout:
         return layout
     known = ("prompt", *PROMPTS, *CONVERSATIONS)
-    empty = next((name for name in row if name.lower() in known), None)
+    empty = next((name for name in row if bare(name) in known), None)
     if empty is not None:
         raise _empty(empty)
     raise Fault(
         None,
-        f"no column of prompts is known; the row has: {', '.join(row) or 'none'}",
+        f"no column of prompts is known; the row has: {listed(row)}",
         "call it prompt, or name it: --prompt COLUMN",
     )
 
 
 def has_several(row: dict[str, Any]) -> bool:
     """Whether a row has two or more responses by the names of its columns, or one of a set."""
-    names = {name.lower(): name for name, value in row.items() if value is not None}
+    names = {bare(name): name for name, value in row.items() if value is not None}
     candidates, missing = _candidates(names)
     ranked = [names[name] for name in SEVERAL if name in names]
     return bool(candidates or missing) or any(kind_of(row[name]) == "list" for name in ranked)
@@ -333,7 +343,7 @@ def _check_case(present: Sequence[str], layout: Layout) -> None:
     present: the columns of the row that have a value.
     """
     for name in layout.columns:
-        alike = [other for other in present if other.lower() == name.lower()]
+        alike = [other for other in present if bare(other) == bare(name)]
         if len(alike) > 1:
             raise Unclear(
                 None, f"the columns {' and '.join(alike)} have one name", "rename one of them"
@@ -354,18 +364,18 @@ def _empty(column: str) -> Fault:
 def _missing(row: dict, column: str) -> Fault:
     """The fault of a row that lacks a column, or has nothing in it."""
     for name in row:
-        if name.lower() == column.lower():
+        if bare(name) == bare(column):
             return _empty(name)
-    what = f"the column is missing; the row has: {', '.join(row) or 'none'}"
+    what = f"the column is missing; the row has: {listed(row)}"
     return Fault(column, what, f"add the column {column!r}")
 
 
 def _named(row: dict, names: dict[str, str], asked: Sequence[str]) -> tuple[str, ...]:
     """The columns that the user names, as the row writes them; raises Fault where one is absent."""
     for name in asked:
-        if name.lower() not in names:
+        if bare(name) not in names:
             raise _missing(row, name)
-    return tuple(names[name.lower()] for name in asked)
+    return tuple(names[bare(name)] for name in asked)
 
 
 def holds_messages(value: object) -> bool:
@@ -446,9 +456,9 @@ def _responses(
     if columns.response:
         asked = _named(row, names, columns.response)
         if len(asked) > 1:
-            is_known = tuple(map(str.lower, asked)) in _better_first()
+            is_known = tuple(map(bare, asked)) in _better_first()
             return "better first" if is_known or columns.verdict == "first" else "numbered", asked
-        if asked[0].lower() in CONVERSATIONS:
+        if bare(asked[0]) in CONVERSATIONS:
             return "conversation", asked
         return kind_of(row[asked[0]]), asked
     candidates, missing = _candidates(names)
@@ -479,12 +489,12 @@ def _responses(
         if name in names:
             return "conversation", (names[name],)
     known = (*ONE, *SEVERAL, *CONVERSATIONS)
-    empty = next((name for name in row if name.lower() in known), None)
+    empty = next((name for name in row if bare(name) in known), None)
     if empty is not None:
         raise _empty(empty)
     raise Fault(
         None,
-        f"no column of responses is known; the row has: {', '.join(row) or 'none'}",
+        f"no column of responses is known; the row has: {listed(row)}",
         "call it response, or name it: --response COLUMN",
     )
 
@@ -506,13 +516,13 @@ def _prompt(
     """
     if columns.prompt:
         # Of several that are joined some may be empty.
-        empty = {name.lower() for name, value in row.items() if value is None}
-        asked = [name for name in columns.prompt if name.lower() not in empty]
+        empty = {bare(name) for name, value in row.items() if value is None}
+        asked = [name for name in columns.prompt if bare(name) not in empty]
         return _named(row, names, asked or columns.prompt)
     if "prompt" in names:
         return (names["prompt"],)
     candidates = [names[name] for name in PROMPTS if name in names and names[name] not in responses]
-    if len(candidates) > 1 and [name.lower() for name in candidates] != ["instruction", "input"]:
+    if len(candidates) > 1 and [bare(name) for name in candidates] != ["instruction", "input"]:
         raise Unclear(
             None,
             f"the prompt may be {' or '.join(candidates)}",
@@ -538,14 +548,14 @@ def _verdict(
     """
     if columns.verdict == "none":
         return None, None
-    stem = responses[0].lower()
+    stem = bare(responses[0])
     name, _, values = columns.verdict.partition("=")
     if name:
-        if name.lower() not in names:
-            if name.lower() in map(str.lower, row):
+        if bare(name) not in names:
+            if bare(name) in map(bare, row):
                 return None, None
             raise _missing(row, name)
-        verdicts = [name.lower()]
+        verdicts = [bare(name)]
     else:
         usual = [*WORDS, *STRENGTHS]
         if stem == "response_0":

@@ -10,6 +10,7 @@ from a pinned commit, so that a file cannot change under its name.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -339,17 +340,22 @@ def own_file(path: str | Path, folder: str | Path | None) -> tuple[Path, list[Pa
     run in a folder of their own, and from there, too, a file at the root of the checkout is meant
     as it is from the command line. Raises DataError where there is no such file.
     """
-    path = Path(path).expanduser()
+    with suppress(RuntimeError):  # ~name.csv, which is no user's folder
+        path = Path(path).expanduser()
+    path = Path(path)
     data_root = Path(folder or data() or "").expanduser()
     candidates = list(dict.fromkeys([path, root() / path, data_root / path]))
     try:
         hits = _first(candidates)
+        is_folder = not hits.files and path.is_dir()
     except OSError as error:  # a name that is too long, or a folder that may not be read
         raise DataError(
             path, None, None, f"cannot be looked for ({error.strerror})", "correct path="
         ) from None
     if hits.files:
         return hits.files[0], hits.absent
+    if is_folder:
+        raise DataError(path, None, None, "it is a folder", "name a file in it")
     raise DataError(
         path,
         None,

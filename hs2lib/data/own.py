@@ -15,14 +15,17 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hs2lib.data.rows import (
     PLAIN_NUMBER,
+    SHOWN,
     DataError,
     Faults,
     is_csv,
+    listed,
     printable,
     read,
     real,
@@ -47,6 +50,14 @@ class Scale(NamedTuple):
     def words(self) -> str:
         """The scale in a sentence: "1 to 5"."""
         return f"{self.low:g} to {self.high:g}"
+
+    @property
+    def option(self) -> str:
+        """What names the scale on a command line: "--scale 1-5".
+
+        What begins with a minus is taken for an option of its own, so it stands behind a =.
+        """
+        return f"--scale{'=' if self.low < 0 else ' '}{self.low:g}-{self.high:g}"
 
     @property
     def rating(self) -> Any:
@@ -181,7 +192,7 @@ def as_number(value: object) -> float | None:
     if isinstance(value, str):
         if not PLAIN_NUMBER.fullmatch(value):
             return None
-    elif isinstance(value, bool) or not isinstance(value, int | float):
+    elif isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
     try:
         number = float(value)
@@ -456,7 +467,8 @@ def _no_rating(name: str, column: Column) -> str:
     if name in ATTRIBUTES:
         return ""
     word = name.lower()
-    if not name or word in NUMBERING or word.startswith("unnamed:") or word.endswith("_id"):
+    is_index = word.startswith(("unnamed:", "__index_level_"))  # of pandas
+    if not name or word in NUMBERING or is_index or word.endswith("_id"):
         return "it numbers or names rows"
     if not column.n_numbers:
         return f"no numbers, such as {column.text}" if column.text else "empty"
@@ -483,13 +495,12 @@ def _check_named(
         if name not in ratings:
             reason = f": {ignored[name]}" if name in ignored else ""
             others = [other for other in (*ratings, *ignored) if other not in attributes]
-            names = printable(", ".join(others)) or "none"
             raise DataError(
                 path,
                 None,
                 name,
                 f"attributes names it, and the file has no such column of ratings{reason}",
-                f"name columns of numbers; there are also: {names}",
+                f"name columns of numbers; there are also: {listed(others)}",
             )
 
 
@@ -498,12 +509,14 @@ def _without_ratings(
 ) -> DataError:
     """The error of a file in which no column holds ratings."""
     reasons = [f"{name}: {ignored[name]}" for name in columns]
+    if len(reasons) > SHOWN:
+        reasons[SHOWN:] = [f"and {len(reasons) - SHOWN:,} more"]
     others = f"; its other columns: {'; '.join(reasons)}" if reasons else ""
     return DataError(
         path,
         None,
         None,
-        f"the column is missing that holds ratings{printable(others)}",
+        f"the column is missing that holds ratings{others}",
         "add a column of numbers, under any name, beside prompt and response",
     )
 
@@ -662,7 +675,7 @@ def _check_together(
                     f"{other} has {ratings[other].range_in_words}, "
                     f"{name} has {ratings[name].range_in_words}: "
                     "whether they have one scale or two cannot be told",
-                    f"name the scale of all, as --scale {large.low:g}-{large.high:g}, or of each, "
+                    f"name the scale of all, as {large.option}, or of each, "
                     f"as --scale {other}:{first.low:g}-{first.high:g},"
                     f"{name}:{second.low:g}-{second.high:g}",
                 )
@@ -676,7 +689,7 @@ def _unknown_scale(path: Path, name: str, column: Column, is_one_of_several: boo
     example = Scale(math.floor(column.low), math.ceil(column.high))
     if fitting:
         example = fitting[min(1, len(fitting) - 1)]
-    option = f"--scale {example.low:g}-{example.high:g}"
+    option = example.option
     if is_one_of_several:
         option = (
             f"{option} for all columns, or --scale {name}:{example.low:g}-{example.high:g}; "

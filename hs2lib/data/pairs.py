@@ -6,20 +6,21 @@ whole of RewardBench is counted from what was read, never assumed: see
 `hs2lib.evaluate.rewardbench`.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ValidationError
 
 from hs2lib.corpus import generate
 from hs2lib.data.compared import chosen_first
+from hs2lib.data.layouts import STRENGTHS, WORDS, bare
 from hs2lib.data.load import BENCHMARKS, data_folder, find, locate, own_file
-from hs2lib.data.readers import Name
-from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, faults_of, shown
+from hs2lib.data.own import as_number
+from hs2lib.data.readers import Name, as_whole
+from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, expected, faults_of, shown
 from hs2lib.data.shapes import PromptRow, difficulty, prompt_rows
 from hs2lib.group import Group
 from hs2lib.names import SOURCES, one_of
@@ -33,14 +34,19 @@ PRIOR = BENCHMARKS["preference-test-sets"]
 USUAL = {"subset": ("subset", "category", "source"), "id": ("id", "pair_id")}
 
 
-def _without_slash(name: str) -> str:
-    return name.replace("/", "-")
+def _without_slash(name: str | int) -> str:
+    return str(name).replace("/", "-")
 
 
 class Names(Row, extra="ignore"):
     """What names a pair; the subset stands before the / of ids."""
 
-    subset: Annotated[Text, AfterValidator(_without_slash)] | None = None
+    subset: Annotated[
+        Text | int,
+        expected("text or a whole number", "give it, or leave it out"),
+        BeforeValidator(as_whole),
+        AfterValidator(_without_slash),
+    ] = ""
     id: Name = None
 
 
@@ -49,31 +55,44 @@ class PairRow(NamedTuple):
 
     columns: what is carried along.
     notes: how columns were read, as far as their names are not ours.
+    id_column: what the file calls the column of ids.
     """
 
     columns: dict[str, Any]
     notes: list[str]
+    id_column: str = "id"
 
 
-def _names(row: PromptRow) -> tuple[Names, PairRow]:
-    """What names the pairs of a row, and what is left of it; raises ValidationError.
+def _names(row: PromptRow, faults: list[Fault]) -> tuple[Names, PairRow]:
+    """What names the pairs of a row, and what is left of it.
 
-    A list, as Nectar has for a source, names nothing.
+    A list or an object, as Nectar has for a source, names nothing.
+
+    faults: takes what is wrong with the names, each under the file's name of its column.
     """
     left = row.carried
-    columns = {name.lower(): name for name in left}
+    columns = {bare(name): name for name in left}
     values = {}
+    column_of = {}
     notes = list(row.notes)
     for ours, usual in USUAL.items():
         for name in usual:
             column = columns.get(name)
-            if column and not isinstance(left[column], list):
+            if column and not isinstance(left[column], list | dict):
                 values[ours] = left.pop(column)
+                column_of[ours] = column
                 if column != ours:
                     notes.append(f"{ours} from {column}")
                 break
     notes += [f"{name} carried along" for name in left]
-    return Names.model_validate(values), PairRow(left, notes)
+    names = Names()
+    try:
+        names = Names.model_validate(values)
+    except ValidationError as error:
+        for fault in faults_of(error):
+            ours, what, fix = fault.args
+            faults.append(Fault(column_of[ours], what, fix))
+    return names, PairRow(left, notes, column_of.get("id", "id"))
 
 
 def _comparisons(row: PromptRow) -> list[tuple[str, str, int, int]]:
@@ -112,18 +131,18 @@ def pairs_of(
     """
     ids: set[str] = set()
     for row in prompt_rows(file, faults, several_only=True):
-        try:
-            names, rest = _names(row)
-        except ValidationError as error:
-            for fault in faults_of(error):
-                faults.add(row.line, fault)
+        row_faults: list[Fault] = []
+        names, rest = _names(row, row_faults)
+        for fault in row_faults:
+            faults.add(row.line, fault)
+        if row_faults:
             continue
         strength = abs(row.group.preference or 1.0)
         verdict = row.layout.verdict
         if margins and row.layout.kind == "better first":
-            verdict = next((name for name in rest.columns if name.lower() in MARGINS), None)
             try:
-                strength = 1.0 if verdict is None else _margin(verdict, rest.columns[verdict])
+                verdict = _margin_column(row)
+                strength = 1.0 if verdict is None else _margin(verdict, row.row[verdict])
             except Fault as fault:
                 faults.add(row.line, fault)
                 continue
@@ -155,7 +174,7 @@ def pairs_of(
         repeated = next((pair.id for pair in pairs if pair.id in ids), None)
         if repeated:
             what = f"the id {repeated} a second time"
-            faults.add(row.line, Fault("id", what, "number the rows of a subset"))
+            faults.add(row.line, Fault(rest.id_column, what, "number the rows of a subset"))
             continue
         ids.update(pair.id for pair in pairs)
         for pair in pairs:
@@ -166,21 +185,33 @@ def pairs_of(
 MARGINS = ("margin", "strength", "preference_strength")
 
 
+def _margin_column(row: PromptRow) -> str | None:
+    """The column that says how much better the chosen response is; None where there is none.
+
+    Raises Fault where two may say it.
+    """
+    names = [name for name in row.row if bare(name) in MARGINS]
+    if len(names) > 1:
+        raise Fault(
+            names[1],
+            f"{' and '.join(names)} may say how much better the chosen response is",
+            "rename those that do not",
+        )
+    return names[0] if names else None
+
+
 def _margin(column: str, value: object) -> float:
     """How much better the chosen response of a row is: a number from 0, which is a tie.
 
-    Raises Fault for anything else.
+    Raises Fault for anything else, so that no row without a value counts as one of 1.
     """
-    try:
-        number = float(value)  # a cell of a CSV is text
-    except (TypeError, ValueError):
-        number = math.nan
-    if math.isfinite(number) and number >= 0:
+    number = as_number(value)  # a cell of a CSV is text
+    if number is not None and number >= 0:
         return number
     raise Fault(
         column,
         f"expected how much better the chosen response is, got {shown(value)}",
-        "write a number above 0, or 0 for a tie",
+        f"write a number above 0, or 0 for a tie, in every row; or rename {column}",
     )
 
 
@@ -189,16 +220,24 @@ _STYLES = "three answers by three are read as RM-Bench's styles"
 
 def _no_better(row: PromptRow) -> Fault:
     """The fault of a row that does not say which of its answers is better."""
+    if len(row.places) == 1:
+        return Fault(
+            row.layout.responses[0],
+            "one answer alone, which is compared with nothing",
+            "give two or more, or leave the row out",
+        )
     if row.layout.kind == "list" or len(row.places) > 2:
         return Fault(
             row.layout.responses[0],
             "nothing says which of the answers is better",
             "give each its rank, 1 for the best",
         )
+    usual = (*WORDS, *STRENGTHS)
+    column = next((name for name in row.row if bare(name) in usual), "label")
     return Fault(
-        "label",
+        column,
         "expected which answer is better, got null (NoneType)",
-        "write A>B or B>A in a column label",
+        f"write A>B or B>A in a column {column}, or leave the row out",
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from hs2lib.data.rows import Faults, Row, Text, expected, sound
 from hs2lib.group import ATTRIBUTES, Group, Turn, parse_prompt, prompt_string
@@ -47,11 +47,22 @@ def spoken_turns(string: str) -> tuple[Turn, ...]:
     return tuple(spoken)
 
 
+def _text_of_part(content: object) -> object:
+    """The text of a content that is a list of one part of kind text; any other as it is."""
+    part = content[0] if isinstance(content, list) and len(content) == 1 else None
+    is_text = isinstance(part, dict) and part.get("type") == "text"
+    return part.get("text") if is_text else content
+
+
 class ChatMessage(Row, extra="ignore"):
-    """One message of a conversation, as chat templates take it."""
+    """One message of a conversation, as chat templates take it.
+
+    Its content is a text, or the list of one part that a server of models keeps:
+    `[{"type": "text", "text": ..}]`.
+    """
 
     role: Literal["system", "user", "assistant"]
-    content: Text
+    content: Annotated[Text, BeforeValidator(_text_of_part)]
 
     def turn(self) -> Turn:
         """The message as a turn."""
@@ -60,6 +71,11 @@ class ChatMessage(Row, extra="ignore"):
 
 # A prompt in HelpSteer2's string format, as its turns.
 Conversation = Annotated[Text, AfterValidator(turns)]
+
+
+def as_whole(name: object) -> object:
+    """A name as it is; a whole number for a float, which a column of numbers with a gap has."""
+    return int(name) if isinstance(name, float) and name.is_integer() else name
 
 
 def _as_text(name: str | int | None) -> str | None:
@@ -71,6 +87,7 @@ Name = Annotated[
     Text | int | None,
     AfterValidator(_as_text),
     expected("a name", "write a text or a whole number"),
+    BeforeValidator(as_whole),
 ]
 
 

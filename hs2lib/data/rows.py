@@ -20,10 +20,12 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
     BaseModel,
@@ -36,6 +38,9 @@ from pydantic import (
 )
 from pydantic.types import GetPydanticSchema
 from pydantic_core import core_schema
+
+if TYPE_CHECKING:
+    import pyarrow
 
 # An error lists so many faults of a file, and counts the others.
 SHOWN = 20
@@ -68,8 +73,9 @@ class Unclear(Exception):
 class DataError(ValueError):
     """Faulty or absent data: file, line, field, what arrived and the fix.
 
-    The message has all of them, line and field where they are known. The error is raised for what
-    cannot be used. Of a row that was set aside it says why.
+    The message has all of them, line and field where they are known, and nothing that a terminal
+    would obey. The error is raised for what cannot be used. Of a row that was set aside it says
+    why.
     """
 
     def __init__(
@@ -83,9 +89,9 @@ class DataError(ValueError):
         places = [str(file)]
         if line:
             places.append(f"line {line}")
-        if field:
+        if field is not None:
             places.append(f"field {field!r}")
-        super().__init__(f"{', '.join(places)}: {what}. Fix: {fix}.")
+        super().__init__(printable(f"{', '.join(places)}: {what}. Fix: {fix}."))
 
 
 @dataclass
@@ -135,7 +141,7 @@ class Faults:
         lines = [str(error)]
         if len(faults) > 1:
             n_rows = len({fault.line for fault in faults})
-            lines = [f"{self.file}: {len(faults):,} faults in {n_rows:,} rows"]
+            lines = [printable(f"{self.file}: {len(faults):,} faults in {n_rows:,} rows")]
             alike = _alike(faults)
             for several in alike[:SHOWN]:
                 lines.append(f"  {self._of_several(several)}")
@@ -150,14 +156,15 @@ class Faults:
     def _of_several(self, alike: list[DataError]) -> str:
         """A fault in words without the file; where several rows have it, with their lines."""
         first = alike[0]
-        text = str(first).removeprefix(f"{self.file}, ")
+        text = str(first).removeprefix(printable(f"{self.file}, "))
         if len(alike) == 1:
             return text
         places = ", ".join(str(fault.line) for fault in alike[:LINES])
         if len(alike) > LINES:
             places += f" and {len(alike) - LINES:,} more"
         if len({fault.what for fault in alike}) > 1:
-            text = text.replace(first.what, f"{first.what} and others", 1)
+            what = printable(first.what)
+            text = text.replace(what, f"{what} and others", 1)
         return f"lines {places}{text.removeprefix(f'line {first.line}')}"
 
     @property
@@ -218,14 +225,14 @@ PLAIN_NUMBER = re.compile(r"(?ai)\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*")
 
 
 def _plain(cell: object) -> object:
-    """A cell with a plainly written number.
+    """A cell with a plainly written number, or one of a column of decimals in Parquet.
 
     Python would also read 0_3 and the digits of other scripts as numbers. Raises ValueError for a
     text that is not a plain number.
     """
     if isinstance(cell, str) and not PLAIN_NUMBER.fullmatch(cell):
         raise ValueError
-    return cell
+    return float(cell) if isinstance(cell, Decimal) else cell
 
 
 def _number(kind: type, low: float, high: float, words: str = "", fix: str = "") -> Any:
@@ -311,7 +318,7 @@ def _fault(error: dict) -> Fault:
     if kind == "value_error":  # raised by a check of ours
         return _own_fault(error["ctx"]["error"], column)
     if kind == "missing":
-        what = f"the column is missing; the row has: {', '.join(value) or 'none'}"
+        what = f"the column is missing; the row has: {listed(value)}"
         return Fault(column, what, f"add the column {error['loc'][-1]!r}")
     if kind == "extra_forbidden":
         return Fault(column, "an unknown extra column", "remove or rename it")
@@ -352,8 +359,17 @@ def shown(value: object) -> str:
     return f"{printable(written)} ({type(value).__name__})"
 
 
+def listed(names: Iterable[str]) -> str:
+    """Names of columns as an error message lists them: the first `SHOWN`, and how many more."""
+    names = list(names)
+    more = [f"and {len(names) - SHOWN:,} more"] if len(names) > SHOWN else []
+    return ", ".join([*names[:SHOWN], *more]) or "none"
+
+
 def printable(text: str) -> str:
     """A text in which what a terminal would obey, or what cannot be seen or saved, is escaped."""
+    if text.isprintable():
+        return text
     characters = []
     for character in text:
         if character.isprintable() or character == "\n":
@@ -384,6 +400,7 @@ def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
     suffix = _kind(path)
     readers = {
         ".jsonl": _jsonl,
+        ".ndjson": _jsonl,
         ".json": _json,
         ".csv": _csv,
         ".tsv": _csv,
@@ -417,8 +434,8 @@ def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
 
 
 def _kind(path: Path) -> str:
-    """What a file is by its name, as ".csv"; packed or not."""
-    return Path(path.name.removesuffix(".gz")).suffix
+    """What a file is by its name, in any case, as ".csv"; packed or not."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def is_csv(path: Path) -> bool:
@@ -430,14 +447,23 @@ def is_csv(path: Path) -> bool:
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
+HEADER = 100  # lines over which the quoted names of a header may run
+
+
 def separator(path: Path) -> str:
     """What stands between the cells of a CSV file: that of `SEPARATORS` which its header has most.
 
     Excel writes semicolons where a comma is the decimal point. Where the header has as many of two,
-    the comma counts.
+    the comma counts. In a .tsv file a tab counts first: names of columns may have commas.
     """
-    header = next((line for _, line in _lines(path, ROW)), b"").decode(errors="replace")
-    outside_quotes = re.sub('"[^"]*"', "", header)
+    header = ""
+    for _, line in islice(_lines(path, ROW), HEADER):
+        header += line.decode(errors="replace")
+        if header.count('"') % 2 == 0:
+            break
+    outside_quotes = re.sub('"[^"]*("|$)', "", header)
+    if _kind(path) == ".tsv" and "\t" in outside_quotes:
+        return "\t"
     return max(SEPARATORS, key=outside_quotes.count)
 
 
@@ -445,8 +471,11 @@ def separator(path: Path) -> str:
 
 
 def _jsonl(path: Path) -> Iterator[tuple[int, object]]:
-    """The rows of a file with one JSON object a line."""
+    """The rows of a file with one JSON object a line; raises DataError for one JSON array."""
     for number, line in _lines(path, ROW):
+        if number == 1 and line.lstrip().startswith(b"["):
+            what = "the file begins with [, as one JSON array does"
+            raise DataError(path, 1, None, what, "call it .json, or write one object a line")
         try:
             yield number, _parsed(line)
         except Fault as fault:
@@ -539,6 +568,25 @@ def _most_bytes(path: Path) -> int:
     return max(UNPACKED, TIMES * path.stat().st_size)
 
 
+# How files begin that are no text in UTF-8, whatever they are called: what they are, and the fix.
+BEGINNINGS = {
+    b"\xff\xfe": ("text in UTF-16", "save it as UTF-8"),
+    b"\xfe\xff": ("text in UTF-16", "save it as UTF-8"),
+    b"\x1f\x8b": ("packed by gzip", "let its name end in .gz"),
+    b"\x28\xb5\x2f\xfd": ("packed by zstd", "unpack it, or pack it by gzip"),
+    b"PK\x03\x04": ("a zip archive, as a workbook of Excel is", "unpack it, or save it as CSV"),
+    b"PAR1": ("a Parquet file", "let its name end in .parquet"),
+    b"version https://git-lfs": ("a pointer of Git LFS", "git lfs pull"),
+}
+
+
+def _check_beginning(path: Path, line: bytes) -> None:
+    """Raise DataError where the first line of a file shows that it is no text in UTF-8."""
+    for beginning, (words, fix) in BEGINNINGS.items():
+        if line.startswith(beginning):
+            raise DataError(path, None, None, f"the file is {words}", fix)
+
+
 def _lines(path: Path, longest: int, *, whole: bool = False) -> Iterator[tuple[int, bytes]]:
     """(number, line) of a file of text, unpacked, without a byte order mark.
 
@@ -548,16 +596,18 @@ def _lines(path: Path, longest: int, *, whole: bool = False) -> Iterator[tuple[i
         whole: whether the file is read as one line.
 
     Raises:
-        DataError: a line or the file is too long, or the file is no sound gzip file.
+        DataError: a line or the file is too long, or the file is no sound gzip file, or no text.
     """
     number = 0
     size = 0
     most = longest if whole else _most_bytes(path)
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             next_line = partial(file.read if whole else file.readline, longest + 1)
             for number, line in enumerate(iter(next_line, b""), 1):
                 size += len(line)
+                if number == 1:
+                    _check_beginning(path, line)
                 if len(line) > longest or size > most:
                     raise DataError(
                         path,
@@ -590,7 +640,10 @@ def _csv(path: Path) -> Iterator[tuple[int, object]]:
     )
     first_line = 1  # of the row: a quoted text may span lines
     try:
-        names = list(_unique([(name, None) for name in next(lines, [])]))
+        header = next(lines, [])
+        if lines.line_num:
+            _check_header(path, header)
+        names = list(_unique([(name, None) for name in header]))
         first_line = lines.line_num + 1
         for cells in lines:
             if len(cells) == len(names):
@@ -607,6 +660,24 @@ def _csv(path: Path) -> Iterator[tuple[int, object]]:
     except (csv.Error, UnicodeDecodeError) as error:
         fix = "close every quote, save the file as UTF-8 with line breaks of Unix or Windows"
         raise DataError(path, first_line, None, f"bad CSV: {error}", fix) from None
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    """Raise DataError where the first line of a CSV file does not name its columns.
+
+    Excel writes a cell of the header for a column that is empty, and other programs write a line
+    for Excel before it.
+    """
+    fix = "let the first line have the names of the columns"
+    if not header:
+        raise DataError(path, 1, None, "the first line is blank", fix)
+    if header[0].lower().startswith("sep="):
+        what = f"the first line is {''.join(header)}, a note to Excel"
+        raise DataError(path, 1, None, what, f"take it out: {fix}")
+    unnamed = [str(place) for place, name in enumerate(header, 1) if not name]
+    if len(unnamed) > 1:
+        what = f"the columns {', '.join(unnamed)} have no names"
+        raise DataError(path, 1, None, what, "name them, or take them out")
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, object]]:
@@ -628,7 +699,8 @@ def _parquet(path: Path) -> Iterator[tuple[int, object]]:
             if repeated:
                 what = "a column of this name a second time"
                 raise Fault(repeated[0], what, "give each column its own name")
-            for batch in file.iter_batches(batch_size=BATCH):
+            for packed in file.iter_batches(batch_size=BATCH):
+                batch = _without_dictionaries(packed)
                 for i, row in enumerate(batch.to_pylist()):
                     number += 1
                     if batch.slice(i, 1).nbytes > ROW:
@@ -642,3 +714,15 @@ def _parquet(path: Path) -> Iterator[tuple[int, object]]:
         cause = (str(error).splitlines() or [type(error).__name__])[0]
         what = f"this is not a sound Parquet file ({cause})"
         raise DataError(path, number + 1, None, what, "download or write the file again") from None
+
+
+def _without_dictionaries(batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
+    """A batch whose texts stand in their rows, so that the length of a row is its own.
+
+    A dictionary, as pandas has for a category, would count in every row.
+    """
+    for place, name in enumerate(batch.schema.names):
+        column = batch.column(place)
+        if hasattr(column, "dictionary_decode"):
+            batch = batch.set_column(place, name, column.dictionary_decode())
+    return batch

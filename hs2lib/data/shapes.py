@@ -10,6 +10,7 @@ list, or numbered columns). `hs2lib.data.layouts` knows the names.
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -35,6 +36,7 @@ from hs2lib.data.layouts import (
     Columns,
     Layout,
     asked_layout,
+    bare,
     holds_messages,
     kind_of,
     layout_of,
@@ -53,6 +55,7 @@ from hs2lib.data.rows import (
     is_csv,
     read,
     separator,
+    shown,
 )
 from hs2lib.group import Group, Response, Turn
 
@@ -64,7 +67,7 @@ class PromptRow:
     `row` is the row as the file has it. `group` has the responses in the order of `places`: the
     column of each, and its number in the list of that column, or None where the column holds it
     alone. `comparisons` are (better, worse) of responses, by their numbers; () where the row does
-    not say. `tie` says that it says that two are equally good. `carried` are the columns that were
+    not say. `tie` says that it says that all are equally good. `carried` are the columns that were
     not read.
     """
 
@@ -138,7 +141,7 @@ class PromptFile:
 
     @property
     def ties(self) -> int:
-        """How many rows say that their two responses are equally good."""
+        """How many rows say that their responses are equally good."""
         return sum(row.tie for row in self.rows)
 
 
@@ -152,12 +155,17 @@ _SPEAKERS = {"human": "user", "gpt": "assistant"}
 class Spoken(Row, extra="ignore"):
     """One message of a conversation as ShareGPT has it."""
 
-    speaker: Literal["system", "human", "gpt"] = Field(alias="from")
+    speaker: Literal["system", "human", "user", "gpt", "assistant"] = Field(alias="from")
     value: Text
 
     def turn(self) -> Turn:
         """The message as a turn."""
         return Turn(_SPEAKERS.get(self.speaker, self.speaker), self.value)
+
+
+def _none_if_nan(rank: float | None) -> float | None:
+    """A rank; None where a program wrote NaN for none."""
+    return None if rank is None or math.isnan(rank) else rank
 
 
 class Answer(Row, extra="ignore"):
@@ -166,7 +174,7 @@ class Answer(Row, extra="ignore"):
     text: Text = Field(
         validation_alias=AliasChoices("answer", "response", "text", "output", "content")
     )
-    rank: float | None = None
+    rank: Annotated[float | None, AfterValidator(_none_if_nan)] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -259,8 +267,31 @@ def _checked(kind: TypeAdapter, row: dict, column: str, faults: list[Fault]) -> 
     try:
         return kind.validate_python(row[column])
     except ValidationError as error:
-        faults += faults_of(error, column)
+        is_other = error.errors()[0]["type"] == "expected"  # neither a text nor messages
+        message = _faulty_message(row[column]) if is_other else ""
+        if message:
+            what = f"expected text or a list of {{role, content}}, got {message}"
+            fix = "give each message a role, system, user or assistant, and one text as its content"
+            faults.append(Fault(column, what, fix))
+        else:
+            faults += faults_of(error, column)
     return None
+
+
+def _faulty_message(value: object) -> str:
+    """The first message of a conversation that cannot be read, in words; "" where there is none."""
+    if not holds_messages(value):
+        return ""
+    kind = Spoken if "from" in value[0] else ChatMessage
+    for number, message in enumerate(value, 1):
+        try:
+            kind.model_validate(message)
+        except ValidationError as error:
+            (place,) = error.errors()[0]["loc"] or (None,)
+            if place is None or place not in message:
+                return f"message {number}, which is {shown(message)}"
+            return f"message {number} with {place} {shown(message[place])}"
+    return ""
 
 
 # Rows
@@ -395,7 +426,7 @@ class _Seen(NamedTuple):
                 here = (
                     "is read here and was left" if name in is_read else "is left here and was read"
                 )
-                part = "--prompt" if name.lower() in _OF_PROMPTS else "--response"
+                part = "--prompt" if bare(name) in _OF_PROMPTS else "--response"
                 raise Unclear(
                     name,
                     f"it {here} in line {other[name]}, so that rows would be read from different "
@@ -414,7 +445,7 @@ _MESSAGES = re.compile(r'\s*\[\s*\{\s*"(role|content|from|value)"')
 # A list of objects may be messages whose first key is another one.
 _OBJECTS = re.compile(r'\s*\[\s*\{\s*"')
 
-_LISTED = re.compile(r"\s*\[\s*[\"'{]")
+_LISTED = re.compile(r"\s*\[\s*([\"'{]|\]\s*$)")
 
 
 def _with_listed_answers(row: dict[str, Any]) -> dict[str, Any]:
@@ -424,7 +455,7 @@ def _with_listed_answers(row: dict[str, Any]) -> dict[str, Any]:
     """
     values = dict(row)
     for name, cell in row.items():
-        if name.lower() in SEVERAL and cell and _LISTED.match(cell):
+        if bare(name) in SEVERAL and cell and _LISTED.match(cell):
             with suppress(ValueError, RecursionError):
                 values[name] = json.loads(cell)
     return values
@@ -440,7 +471,7 @@ def _with_lists(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
         cell = row[name]
         if not isinstance(cell, str):
             continue
-        is_listed = name.lower() in SEVERAL and _LISTED.match(cell)
+        is_listed = bare(name) in SEVERAL and _LISTED.match(cell)
         if is_listed and not _MESSAGES.match(cell):
             raise Fault(name, "a list that is no JSON", 'write lists as JSON, as ["a", "b"]')
         if _PRINTED.match(cell):
@@ -448,7 +479,7 @@ def _with_lists(row: dict[str, Any], layout: Layout) -> dict[str, Any]:
         if _MESSAGES.match(cell):
             try:
                 values[name] = json.loads(cell)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 what = f"bad JSON: {error}".replace(": line 1 column", " at column")
                 raise Fault(name, what, "write whole lists of messages") from None
         elif _OBJECTS.match(cell):
@@ -497,6 +528,7 @@ def _row(
     notes = layout.notes()
     comparisons: list[tuple[int, int]] = []
     preference = None
+    is_tie = False
     if layout.kind == "better first":
         better = range(counts[0])
         worse = range(counts[0], sum(counts))
@@ -505,10 +537,13 @@ def _row(
         preference = -1.0
     elif layout.preference:
         preference = layout.preference(values[layout.verdict])
+        is_tie = preference == 0
         if preference:
             comparisons = [(0, 1)] if preference < 0 else [(1, 0)]
     elif any(answer.rank is not None for answer in responses) and len(responses) > 1:
-        comparisons = _by_rank([answer.rank for answer in responses])
+        ranks = [answer.rank for answer in responses]
+        comparisons = _by_rank(ranks)
+        is_tie = len(set(ranks)) == 1
         notes.append("rank says which is better")
         if any(answer.rank is None for answer in responses):
             notes.append("answers without a rank are not compared")
@@ -521,7 +556,7 @@ def _row(
         group=group,
         places=tuple(places),
         comparisons=tuple(comparisons),
-        tie=preference == 0,
+        tie=is_tie,
         notes=tuple(notes),
     )
 
@@ -585,7 +620,7 @@ def _whole_prompt(
         responses: of the row.
 
     Raises:
-        Fault: there is no prompt, or it does not end with the user.
+        Fault: there is no prompt, or it does not end with the user, or it has two system turns.
     """
     prompt = turns_of[0] if turns_of else responses[0].before
     if len(turns_of) > 1:
@@ -596,6 +631,12 @@ def _whole_prompt(
         prompt = (Turn("user", "\n\n".join([column[0].text for column in turns_of])),)
     if system and prompt[:1] and prompt[0].role != "system":
         prompt = (Turn("system", system), *prompt)
+    elif system and prompt[:1] and prompt[0].text.strip() != system.strip():
+        raise Fault(
+            "system",
+            "it is another system turn than that of the conversation",
+            "keep one of the two, or leave the column unread by --prompt COLUMN of hs2lib.score",
+        )
     if not prompt or prompt[-1].role != "user":
         raise Fault(
             "prompt",

@@ -164,7 +164,8 @@ def _training(kind: str, loaded: load.Loaded, values: dict, tier: str) -> tuple[
         words = "trains by which response is better (bradley-terry)"
     elif values.get("objective") == "bradley-terry":
         recipe["compare"] = loaded.own_columns.attributes[0]
-        words = f"trains by which response is better in {recipe['compare']} (bradley-terry)"
+        attribute = printable(recipe["compare"])
+        words = f"trains by which response is better in {attribute} (bradley-terry)"
     else:
         attributes = list(loaded.own_columns.attributes)
         settings["attributes"] = attributes

@@ -197,8 +197,9 @@ def check_files(names: list[str], tier: str) -> None:
             # a kernel does.
             command = [sys.executable, "-m", "hs2lib.data.check", path, "--as", kind]
             if kind == "ratings":
-                command += ["--scale", values.get("scale", "")]
-                command += ["--attributes", ",".join(values.get("attributes", ()))]
+                # With =, since a scale from -1 to 1 begins as an option does.
+                command.append(f"--scale={values.get('scale', '')}")
+                command.append(f"--attributes={','.join(values.get('attributes', ()))}")
             doctor = subprocess.run(command, stdout=2, cwd=root() / "notebooks")
             status_of[path, kind] = doctor.returncode
         status = status_of[path, kind]

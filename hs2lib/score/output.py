@@ -47,8 +47,9 @@ def kept_beside(out: Path) -> Path:
 
 def default_name(file: Path) -> str:
     """What the file of scores is called where nobody says it: my.scored.csv for my.csv."""
-    name = Path(file.name.removesuffix(".gz"))
-    return f"{name.stem}.scored{name.suffix if name.suffix in KINDS else '.jsonl'}"
+    name = file.name[:-3] if file.name.lower().endswith(".gz") else file.name
+    suffix = Path(name).suffix.lower()
+    return f"{Path(name).stem}.scored{suffix if suffix in KINDS else '.jsonl'}"
 
 
 def columns(row: PromptRow, name: str, outputs: Sequence[str] = ()) -> dict[str, list[str]]:
@@ -67,7 +68,7 @@ def columns(row: PromptRow, name: str, outputs: Sequence[str] = ()) -> dict[str,
     named = {}
     for column, number in row.places:
         if len(row.layout.responses) > 1:
-            base = f"{name}_{column}"
+            base = f"{name}_{column.strip()}"
         else:
             base = name if number is None else f"{name}s"
         named[column] = [f"{base}_{output}" if output else base for output in outputs]
@@ -123,6 +124,15 @@ def _rounded(value: float) -> float | None:
     return None if value != value else float(f"{value:.9g}")
 
 
+def check_rows(out: Path, rows: Sequence[dict[str, Any]], source: Path) -> None:
+    """Raise DataError where Parquet has no column for what is in rows; arguments as of `write`.
+
+    It is called before anything is scored, and writes to nowhere.
+    """
+    if out.suffix == ".parquet":
+        _write_parquet(os.devnull, rows, out, source)
+
+
 def write(out: Path, rows: Sequence[dict[str, Any]], source: Path) -> None:
     """Write rows to a file, as what its name ends in says.
 
@@ -175,12 +185,14 @@ def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
             writer.writerow(cells)
 
 
-def _write_parquet(path: Path, rows: Sequence[dict[str, Any]], out: Path, source: Path) -> None:
+def _write_parquet(
+    path: Path | str, rows: Sequence[dict[str, Any]], out: Path, source: Path
+) -> None:
     """Rows as Parquet. Raises DataError, as `write`, for the file `out`."""
     import pyarrow.parquet  # here: the other formats do not need it, and it takes a while to import
 
     types = {}
-    if source.suffix == ".parquet":
+    if source.suffix.lower() == ".parquet":
         schema = pyarrow.parquet.read_schema(source)
         types = {name: schema.field(name).type for name in schema.names}
     try:

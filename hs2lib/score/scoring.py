@@ -18,7 +18,6 @@ from safetensors import SafetensorError
 
 from hs2lib.data.layouts import BY_NAME, Columns, checked_columns
 from hs2lib.data.load import own_file
-from hs2lib.data.rows import DataError
 from hs2lib.data.shapes import PromptFile, read_prompts
 from hs2lib.engine.progress_bar import progress_bar
 from hs2lib.engine.trees import BUDGET
@@ -185,8 +184,6 @@ def score(
     checked_columns(columns)
     if not column.strip():
         raise ValueError("the new columns have no name. Fix: name them with --column NAME")
-    if Path(file).expanduser().is_dir():
-        raise DataError(file, None, None, "it is a folder", "name a file in it")
     path, _ = own_file(file, None)
     target = None if out is None else Path(out).expanduser()
     if target:
@@ -199,6 +196,8 @@ def score(
         advice="Or leave such rows out with --bad-rows leave-out.",
     )
     output.check_columns(read, column)
+    if target:
+        output.check_rows(target, [row.row for row in read.rows], path)
     if not isinstance(model, RewardModel):
         model = loaded(model, options)
     if max_tokens:

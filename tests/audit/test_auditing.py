@@ -294,6 +294,10 @@ def test_few_prompts_carry_no_number(tmp_path, folder, capsys):
         ('{"context": "x", "question": "y"}\n', "the prompt may be question or context"),
         ('{"other": "x"}\n', "prompt"),
         ('{"prompt": [{"role": "assistant", "content": "x"}]}\n', "line 1"),
+        (
+            '{"prompt": [{"role": "assistant", "content": "x"}, {"role": "user", "content": "y"}]}\n',
+            "line 1, field 'prompt': a prompt has user and assistant turns, a user's first",
+        ),
         ('{"prompt": "x"\n', "line 1"),
         ('{"prompt": "x"}\n{"prompt": null}\n', "line 2, field 'prompt': it is empty"),
         ('{"messages": [{"role": "user", "content": "x"}, "y"]}\n', "line 1, field 'messages'"),

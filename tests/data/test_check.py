@@ -70,6 +70,16 @@ def test_a_sound_file_of_pairs_is_known_by_its_columns(tmp_path, capsys):
     assert "line 1: chosen and rejected are the same text" in printed
 
 
+def test_a_first_row_without_responses_makes_no_ratings_of_pairs(tmp_path, capsys):
+    """The doctor said that chosen and rejected hold no numbers."""
+    pair = {"prompt": "a", "chosen": "b", "rejected": "c"}
+    rows = [pair | {"chosen": None, "rejected": None}, pair]
+    path = write(tmp_path / "mine.jsonl", rows)
+    assert check.main([str(path)]) == 1
+    printed = capsys.readouterr().out
+    assert "read as pairs" in printed and "line 1, field 'chosen': it is empty" in printed
+
+
 def test_a_file_gives_the_terminal_no_orders(tmp_path, capsys):
     path = write(
         tmp_path / "mine.jsonl",
@@ -78,6 +88,14 @@ def test_a_file_gives_the_terminal_no_orders(tmp_path, capsys):
     assert check.main([str(path)]) == 0
     printed = capsys.readouterr().out
     assert "[2J" in printed and not {"\x1b", "\x9b"} & set(printed)
+
+
+def test_attributes_may_have_spaces_between_them(tmp_path, capsys):
+    """No column can be called " tone": the file's names lose such spaces."""
+    path = tmp_path / "own.csv"
+    path.write_text("prompt,response,clarity,tone,length\np,r,1,5,90\nq,r,5,1,80\n")
+    assert check.main([str(path), "--attributes", "clarity, tone"]) == 0
+    assert "clarity and tone (whole numbers" in capsys.readouterr().out
 
 
 def test_rows_of_a_data_set_are_checked_by_its_own_reader(tmp_path, capsys):

@@ -1,7 +1,9 @@
 """Own ratings: attributes and scale are columns in the file and said, or asked about, and never guessed."""
 
+from decimal import Decimal
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from made_rows import rated, write
 
@@ -273,3 +275,31 @@ def test_a_word_for_nothing_has_to_be_an_empty_cell(tmp_path):
     path = table(tmp_path, "clarity", "1", "NaN", "5")
     with pytest.raises(DataError, match=r'got "NaN" \(str\)\. Fix: .*leave the cell empty'):
         load("ratings", "folder", path=path)
+
+
+def test_the_index_of_a_table_of_pandas_is_no_rating(tmp_path):
+    """Of a hundred rows that a filter left, the index was a second attribute, from 0 to 100."""
+    table = pd.DataFrame(
+        [{"prompt": f"p{i}", "response": "r", "clarity": i % 3 * 2} for i in range(101)]
+    )
+    table[table.index % 5 < 2].to_parquet(tmp_path / "own.parquet")
+    columns = own.look(tmp_path / "own.parquet")
+    assert columns.attributes == ("clarity",)
+    assert columns.ignored == {"__index_level_0__": "it numbers or names rows"}
+
+
+def test_decimals_of_parquet_are_numbers(tmp_path):
+    """DuckDB and Postgres write them; the column was left out, or the file had no ratings."""
+    table = pd.DataFrame([rated("p"), rated("q")])[["prompt", "response"]]
+    path = tmp_path / "own.parquet"
+    table.assign(clarity=[Decimal("1.0"), Decimal("4.5")]).to_parquet(path)
+    loaded = load("ratings", "folder", path=path, scale="1-5")
+    assert [group.responses[0].labels for group in loaded.groups] == [(1,), (4.5,)]
+    assert loaded.own_columns.steps == {"clarity": "halves"}
+
+
+def test_a_scale_that_begins_with_a_minus_is_named_as_a_command_line_takes_it(tmp_path):
+    """The advice was --scale -1-1, which argparse takes for an option."""
+    assert "as --scale=-1-1." in refused(tmp_path, "clarity", "-1", "0.5")
+    message = refused(tmp_path, "clarity,tone", "-1,0", "1,1")
+    assert "as --scale=-1-1, or of each, as --scale clarity:-1-1,tone:0-1" in message

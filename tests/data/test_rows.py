@@ -8,6 +8,7 @@ or a vague word costs an afternoon, and a silently skipped row a wrong table.
 import gzip
 import json
 import tracemalloc
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -330,6 +331,19 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         rows.rows(path)
 
 
+def test_a_folder_a_loop_of_links_and_a_name_that_begins_as_a_users_folder(tmp_path, monkeypatch):
+    """A folder was said not to be there, and ~$own.csv, as Excel calls its lock, was a traceback."""
+    error = caught(tmp_path, "ratings")
+    assert "it is a folder. Fix: name a file in it" in str(error)
+    loop = tmp_path / "loop.csv"
+    loop.symlink_to(loop)
+    assert "there is no such file" in str(caught(loop, "ratings"))
+    monkeypatch.chdir(tmp_path)
+    assert "there is no such file" in str(caught(Path("~$own.csv"), "ratings"))
+    Path("~$own.csv").write_text("prompt,response,clarity\np,r,1\np,s,5\n")
+    assert len(load("ratings", "folder", path="~$own.csv").groups) == 1
+
+
 # Bounds: what is held in memory is a row, whatever the file
 
 
@@ -543,6 +557,126 @@ def test_unknown_kind_of_file(tmp_path):
     assert "unknown kind of file '.pkl'" in str(caught(path, "ratings")) and ".parquet" in str(
         caught(path, "ratings")
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("MINE.CSV", b"prompt,response\np,r\n"),
+        ("mine.Json", b'[{"prompt": "p", "response": "r"}]'),
+        ("mine.ndjson", b'{"prompt": "p", "response": "r"}\n'),
+        ("mine.CSV.GZ", gzip.compress(b"prompt,response\np,r\n")),
+    ],
+)
+def test_what_a_file_is_called_counts_in_any_case(tmp_path, name, content):
+    """Windows writes .CSV, which was an unknown kind of file beside .csv; BigQuery writes .ndjson."""
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert [row for _, row in rows.rows(path)] == [{"prompt": "p", "response": "r"}]
+
+
+def test_names_with_commas_between_tabs(tmp_path):
+    """The header of a questionnaire has more commas than tabs, and a .tsv file was cut at commas."""
+    path = tmp_path / "mine.tsv"
+    path.write_text("prompt\tclear, short\tkind, calm, warm\np\t1\t2\n")
+    assert rows.rows(path) == [(2, {"prompt": "p", "clear, short": "1", "kind, calm, warm": "2"})]
+    path.write_text("prompt,response\np,r\n")
+    assert rows.rows(path) == [(2, {"prompt": "p", "response": "r"})], "without a tab it is CSV"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("prompt,response,,\np,r,,\n", "line 1: the columns 3, 4 have no names. Fix: name them"),
+        ("\nprompt,response\np,r\n", "line 1: the first line is blank"),
+        ("sep=;\nprompt;response\np;r\n", "line 1: the first line is sep=, a note to Excel"),
+    ],
+)
+def test_a_first_line_that_names_no_columns_says_so(tmp_path, content, words):
+    """Each row was a fault that was none: a column twice, or cells to be put in quotes."""
+    path = tmp_path / "own.csv"
+    path.write_text(content)
+    error = caught(path, "ratings")
+    assert words in str(error) and len(str(error).splitlines()) == 1
+
+
+def test_a_json_array_under_the_name_of_json_lines_is_one_error(tmp_path):
+    """Printed over lines, each of its lines was a fault."""
+    path = tmp_path / "own.jsonl"
+    for indent in (None, 1):
+        path.write_text(json.dumps([rated(), rated("q")], indent=indent))
+        error = caught(path, "ratings")
+        assert "begins with [, as one JSON array does. Fix: call it .json" in str(error)
+        assert error.line == 1 and len(str(error).splitlines()) == 1
+
+
+def test_a_dictionary_of_parquet_is_no_part_of_each_row(tmp_path, monkeypatch):
+    """A category of pandas with much text made every row too long."""
+    monkeypatch.setattr(rows, "ROW", 1000)
+    table = pd.DataFrame([rated(str(i) + "p" * 100) for i in range(40)])
+    path = tmp_path / "own.parquet"
+    table.assign(prompt=table.prompt.astype("category")).to_parquet(path)
+    assert [row["prompt"] for _, row in rows.rows(path)] == table.prompt.tolist()
+    table.loc[20, "prompt"] = "p" * 2000
+    table.assign(prompt=table.prompt.astype("category")).to_parquet(path)
+    error = caught(path, "ratings")
+    assert error.line == 21 and "the row is longer than 1,000 bytes" in str(error)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2])
+def test_an_error_gives_the_terminal_no_orders(tmp_path, n_rows):
+    """In code nobody makes a message printable before Python prints it."""
+    path = tmp_path / "\x1b[2J.csv"
+    path.write_text("prompt,re\x1b[31msponse,clarity\n" + "".join(["p,r,1\n", "q,r,5\n"][:n_rows]))
+    with pytest.raises(DataError) as info:
+        load("ratings", "folder", path=path, scale="1-5")
+    assert "the row has: prompt, re\\x1b[31msponse" in str(info.value)
+    assert "\x1b" not in str(info.value) and "lines 2, 3, line" not in str(info.value)
+
+
+def test_of_many_columns_an_error_names_the_first(tmp_path):
+    """The header of a questionnaire filled the screen."""
+    names = [f"question {number}" for number in range(300)]
+    path = tmp_path / "own.csv"
+    path.write_text(f"{','.join(names)}\n{'1,' * 299}5\n")
+    error = caught(path, "ratings", scale="1-5")
+    assert "question 19, and 280 more" in str(error) and len(str(error)) < 3000
+    path.write_text(f"{','.join(names)}\n{'a,' * 299}b\n")
+    error = caught(path, "ratings")
+    assert "and 280 more" in str(error) and len(str(error)) < 3000
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("p,r\n".encode("utf-16"), "the file is text in UTF-16. Fix: save it as UTF-8"),
+        (gzip.compress(line(rated())), "the file is packed by gzip. Fix: let its name end in .gz"),
+        (b"PK\x03\x04\x14", "as a workbook of Excel is. Fix: unpack it, or save it as CSV"),
+        (b"PAR1\x15", "the file is a Parquet file. Fix: let its name end in .parquet"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "Fix: git lfs pull"),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".json"])
+def test_a_file_that_is_no_text_is_called_what_it_is(tmp_path, content, words, suffix):
+    """Each of its lines was a fault: a byte that cannot be decoded, or a column of an odd name."""
+    path = tmp_path / f"own{suffix}"
+    path.write_bytes(content)
+    error = caught(path, "ratings")
+    assert words in str(error) and len(str(error).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "header", ['"Prompt\n(whole)";response', 'Prompt;response;"tone,\nkind, calm,\nwarm, short"']
+)
+def test_what_separates_cells_is_seen_behind_names_of_several_lines(tmp_path, header):
+    """The header's first line alone was looked at, and the file was cut at commas, or not at all."""
+    path = tmp_path / "own.csv"
+    n_names = header.count(";") + 1
+    path.write_text(f"{header}\n{';'.join('abc'[:n_names])}\n")
+    ((_, row),) = rows.rows(path)
+    assert list(row.values()) == list("abc"[:n_names])
+    path.write_text('"prompt\n' + "p;r\n" * 1000)
+    assert "close every quote" in str(caught(path, "ratings"))
 
 
 # The other data sets and formats: every model has checks of its own, each here with the smallest

@@ -6,6 +6,7 @@ wrong. So names decide, in words, or the user does.
 
 import json
 
+import pandas as pd
 import pytest
 
 from hs2lib.data import rows as data_rows
@@ -532,4 +533,134 @@ def test_blank_lines_and_line_breaks_of_old_are_named(tmp_path):
         read_prompts(path)
     path.write_bytes(b"prompt,response\rp,r\r")
     with pytest.raises(DataError, match="with line breaks of Unix or Windows"):
+        read_prompts(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "places"),
+    [
+        ("Prompt , Response", "p,r", (" Response",)),
+        ("prompt, chosen , Rejected", "p,r,s", (" chosen ", " Rejected")),
+        ("Prompt,Response A,Response B,Winner", "p,r,s,A", ("Response A", "Response B")),
+        (" prompt, response_1, response_2, label", "p,r,s,1", (" response_1", " response_2")),
+    ],
+)
+def test_names_are_known_with_spaces_around_them_and_in_them(tmp_path, header, cells, places):
+    """No option could name such a column either, and ratings were read all the same."""
+    path = tmp_path / "mine.csv"
+    path.write_text(f"{header}\n{cells}\n")
+    (row,) = read_prompts(path).rows
+    assert [column for column, _ in row.places] == list(places)
+    assert row.group.prompt[0].text == "p"
+    assert row.comparisons == (((0, 1),) if len(places) == 2 else ())
+    named = tuple(column.strip() for column in places)
+    verdict = "" if "chosen" not in header else "first"
+    (row,) = read_prompts(path, Columns(("prompt",), named, verdict)).rows
+    assert [column for column, _ in row.places] == list(places)
+
+
+def test_names_that_differ_in_spaces_alone_are_refused_where_they_are_read(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("prompt,response,response \np,r,s\n")
+    with pytest.raises(DataError, match="the columns response and response  have one name"):
+        read_prompts(path)
+
+
+@pytest.mark.parametrize("columns", [("prompt", "response"), ("messages",)])
+def test_a_system_column_beside_a_conversation_that_has_a_system_turn(tmp_path, columns):
+    """The column was dropped without a word, and the command said that it was read."""
+    talk = [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}]
+    if columns == ("messages",):
+        row = {"messages": [*talk, {"role": "assistant", "content": "b"}]}
+    else:
+        row = {"prompt": talk, "response": "b"}
+    with pytest.raises(DataError, match="line 1, field 'system': it is another system turn"):
+        read(tmp_path, row | {"system": "t"})
+    turns = (Turn("system", "s"), Turn("user", "a"))
+    for system in ("s", " s\n", "", None):
+        assert read(tmp_path, row | {"system": system}).groups[0].prompt == turns
+    named = read(tmp_path, row | {"system": "t"}, columns=Columns((columns[0],)))
+    assert named.groups[0].prompt == turns
+    (row,) = read(tmp_path, {"messages": talk[1:], "response": "b", "system": "s"}).rows
+    assert row.group.prompt == turns
+
+
+def test_where_a_system_turn_came_from_is_said_in_words(tmp_path):
+    """It was: prompt from  after system."""
+    talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    file = read(tmp_path, {"messages": talk, "system": "s"})
+    assert file.read_as == "a system turn from system; responses from messages"
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ({"role": "tool", "content": "t"}, 'got message 3 with role "tool" (str)'),
+        ({"role": "assistant", "content": None}, "got message 3 with content null (NoneType)"),
+        ({"role": "assistant", "content": ""}, 'got message 3 with content "" (str)'),
+        ({"role": "assistant"}, 'got message 3, which is {"role": "assistant"} (dict)'),
+        (
+            {"role": "assistant", "content": [{"type": "text", "text": "b"}] * 2},
+            "got message 3 with content [{",
+        ),
+        (
+            {"role": "assistant", "content": [{"type": "image_url", "text": "b"}]},
+            "got message 3 with content [{",
+        ),
+    ],
+)
+def test_of_a_conversation_the_faulty_message_is_named(tmp_path, message, words):
+    """The error showed how the conversation began, whichever of its messages was at fault."""
+    talk = [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}, message]
+    for row in (
+        {"messages": [*talk, {"role": "assistant", "content": "c"}]},
+        {"messages": [*talk, {"role": "user", "content": "c"}], "response": "d"},
+    ):
+        with pytest.raises(DataError) as error:
+            read(tmp_path, row)
+        assert "line 1, field 'messages': expected text or a list of" in str(error.value)
+        assert words in str(error.value)
+        assert "Fix: give each message a role, system, user or assistant" in str(error.value)
+
+
+def test_a_content_that_is_one_part_of_text_is_that_text(tmp_path):
+    """Servers of models keep their conversations so."""
+    talk = [
+        {"role": role, "content": [{"type": "text", "text": text}]}
+        for role, text in (("user", "a"), ("assistant", "b"))
+    ]
+    assert texts(read(tmp_path, {"messages": talk})) == [("a", "b")]
+    assert texts(read(tmp_path, {"prompt": talk[:1], "response": talk[1:]})) == [("a", "b")]
+    path = tmp_path / "mine.parquet"
+    pd.DataFrame([{"prompt": talk[:1], "chosen": talk, "rejected": talk}]).to_parquet(path)
+    assert texts(read_prompts(path)) == [("a", "b", "b")]
+
+
+def test_sharegpt_with_the_usual_names_of_roles(tmp_path):
+    talk = [{"from": "user", "value": "a"}, {"from": "assistant", "value": "b"}]
+    assert texts(read(tmp_path, {"conversations": talk})) == [("a", "b")]
+    with pytest.raises(DataError, match=r'got message 2 with from "bing" \(str\)'):
+        read(tmp_path, {"conversations": [talk[0], {"from": "bing", "value": "b"}]})
+
+
+def test_a_rank_of_nan_is_none(tmp_path):
+    """It was said to be compared, and was not."""
+    nan = float("nan")
+    answers = [
+        {"answer": text, "rank": rank} for text, rank in zip("abc", (2, nan, 1), strict=True)
+    ]
+    file = read(tmp_path, {"prompt": "p", "answers": answers})
+    assert file.rows[0].comparisons == ((2, 0),)
+    assert "answers without a rank are not compared" in file.read_as
+
+
+def test_cells_that_hold_no_list_after_all(tmp_path):
+    """An empty list made the shapes of rows differ, and a deep one was a traceback."""
+    path = tmp_path / "mine.csv"
+    path.write_text('prompt,responses\np,"[""a"", ""b""]"\nq,[]\n')
+    with pytest.raises(DataError, match=r"line 3, field 'responses': expected text .*got \[\]"):
+        read_prompts(path)
+    assert texts(read_prompts(path, strict=False)) == [("p", "a", "b")]
+    path.write_text(f'prompt,response\np,"[{{""role"": {"[" * 100_000}"\n')
+    with pytest.raises(DataError, match="line 2, field 'response': bad JSON"):
         read_prompts(path)

@@ -504,6 +504,83 @@ def test_bad_pairs_are_named_by_file_line_and_field(tmp_path, row, message):
     )
 
 
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([{"category": " "}], "line 1, field 'category': expected text or a whole number"),
+        ([{"Pair_ID": 1}, {"Pair_ID": 1}], "line 2, field 'Pair_ID': the id mine/1 a second time"),
+        (
+            [{"chosen": None, "rejected": None, "response_a": "b", "response_b": "c", "Winner": None}],
+            "line 1, field 'Winner': expected which answer is better",
+        ),
+        (
+            [{"chosen": None, "rejected": None, "answers": [{"answer": "b", "rank": 1}]}],
+            "line 1, field 'answers': one answer alone",
+        ),
+    ],
+)  # fmt: skip
+def test_a_column_of_pairs_is_called_as_the_file_calls_it(tmp_path, rows, words):
+    """The errors named subset, id and label, which the file had not."""
+    file = tmp_path / "mine.jsonl"
+    pair = {"prompt": "a", "chosen": "b", "rejected": "c"}
+    file.write_text("".join(json.dumps(pair | row) + "\n" for row in rows))
+    with pytest.raises(DataError) as error:
+        pair_sets.load_pairs("folder", path=file)
+    assert words in str(error.value)
+
+
+def test_numbers_name_pairs_and_objects_do_not(tmp_path):
+    """A category that is a number was a fault of every row, as was an id beside a gap."""
+    file = tmp_path / "mine.jsonl"
+    pair = {"prompt": "a", "chosen": "b", "rejected": "c"}
+    rows = [
+        pair | {"category": 3, "id": 7.0},
+        pair | {"category": 3.0, "id": None},
+        pair | {"source": {"name": "x"}, "id": "1"},
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    benchmark = pair_sets.load_pairs("folder", path=file)
+    assert [pair.id for pair in benchmark.pairs] == ["3/7", "3/1", "mine/1"]
+
+
+def test_a_list_of_equal_ranks_is_a_tie(tmp_path):
+    """It was a fault, whose advice was to give ranks."""
+    file = tmp_path / "mine.jsonl"
+    rows = []
+    for ranks in ((1, 2), (1, 1)):
+        answers = [{"answer": text, "rank": rank} for text, rank in zip("bc", ranks, strict=True)]
+        rows.append({"prompt": "a", "answers": answers})
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    benchmark = pair_sets.load_pairs("folder", path=file)
+    assert len(benchmark.pairs) == 1
+    assert [(aside.line, aside.what[:5]) for aside in benchmark.set_aside] == [(2, "a tie")]
+
+
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [
+        ({"margin": None}, "margin"),
+        ({"margin": True}, "margin"),
+        ({"margin": "1_5"}, "margin"),
+        ({"margin": 2.0, "Strength": 1}, "Strength"),
+    ],
+)
+def test_how_much_better_is_said_in_plain_numbers_and_in_one_column(tmp_path, row, field):
+    """A row without a number counted as one of 1, true too, and 1_5 was 15."""
+    file = tmp_path / "mine.jsonl"
+    pair = {"prompt": "a", "chosen": "b", "rejected": "c"}
+    rows = [pair | {"margin": 1.5}, pair | row]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(DataError) as error:
+        pair_sets.load_pairs("folder", path=file, margins=True)
+    assert f"line 2, field '{field}'" in str(error.value) and "Fix: " in str(error.value)
+    benchmark = pair_sets.load_pairs("folder", path=file, margins=True, strict=False)
+    assert [pair.preference for pair in benchmark.pairs] == [-1.5]
+    assert len(pair_sets.load_pairs("folder", path=file).pairs) == 2, (
+        "where strength does not count"
+    )
+
+
 def test_bad_pairs_are_set_aside_and_counted(tmp_path):
     """With one bad row a file of thousands could not be scored at all."""
     file = tmp_path / "mine.jsonl"

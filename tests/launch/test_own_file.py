@@ -214,6 +214,17 @@ def test_scale_is_a_word_of_runs_that_read_ratings(folder, capsys):
     assert "read no ratings of your own" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("objective", ["regression", "bradley-terry"])
+def test_names_of_columns_give_the_terminal_no_orders(folder, capsys, objective):
+    """Of the sentences about a file one named the attribute as it is."""
+    rows = [(f"p{number}", "r", 1 + number % 5) for number in range(PROMPTS)]
+    written("my.csv", ["prompt", "response", "\x1b[31mclarity"], rows)
+    words = ["05", "--name", "mine", "-p", "path=my.csv", "-p", f"objective={objective}"]
+    assert runner.main([*words, "--parameters"]) == 0
+    printed = capsys.readouterr().err
+    assert "\x1b" not in printed and printed.count("\\x1b[31mclarity") == 2
+
+
 # Sizes
 
 

@@ -300,6 +300,20 @@ def test_a_file_with_faults_stops_the_run_before_anything_starts(tmp_path, monke
         runner.check_files(["01"], "demo")
 
 
+def test_ratings_from_minus_1_to_1_are_handed_to_the_doctor(tmp_path, monkeypatch):
+    """Their scale, -1-1, was taken for an option, and the file could not be read as it is."""
+    file = tmp_path / "own.csv"
+    file.write_text("prompt,response,clarity\np,r,-1\np,s,1\n")
+    named = {"path": str(file), "dataset": "ratings", "scale": "-1-1", "attributes": ("clarity",)}
+    monkeypatch.setattr(graph, "resolved", lambda name, tier: ({}, named, None))
+
+    def doctor(command, stdout, cwd):  # without the seconds that a process of its own takes
+        return subprocess.CompletedProcess(command, check.main(command[3:]))
+
+    monkeypatch.setattr(subprocess, "run", doctor)
+    runner.check_files(["05"], "smoke")
+
+
 def test_help_names_the_tiers_and_a_list_says_what_is_stale(suite, capsys):
     with pytest.raises(SystemExit):
         runner.main(["--help"])

@@ -69,6 +69,11 @@ def test_parquet_keeps_the_types_of_its_columns(tmp_path):
 def test_what_parquet_cannot_hold_is_an_error_and_no_file(tmp_path):
     file = read(tmp_path / "mine.jsonl", NESTED, NESTED | {"note": 1}, NESTED | {"note": "x"})
     rows = output.scored_rows(file, [[[0.1]]] * 3, "score", ("",))
+    # This is known before anything is scored.
+    for unfit in ([row.row for row in file.rows], [{"note": {}}]):
+        with pytest.raises(DataError, match="do not fit into Parquet"):
+            output.check_rows(tmp_path / "o.parquet", unfit, file.path)
+        output.check_rows(tmp_path / "o.jsonl", unfit, file.path)
     with pytest.raises(DataError, match=r"do not fit into Parquet .* let --out end in .jsonl"):
         output.write(tmp_path / "o.parquet", rows, file.path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.jsonl"]
@@ -149,6 +154,9 @@ def test_where_scores_cannot_be_written_is_an_error_before_anything_is_read(tmp_
         ("my.parquet", "my.scored.parquet"),
         ("my.json", "my.scored.jsonl"),
         ("my.tsv", "my.scored.jsonl"),
+        ("MINE.CSV", "MINE.scored.csv"),
+        ("mine.Parquet", "mine.scored.parquet"),
+        ("mine.CSV.GZ", "mine.scored.csv"),
     ],
 )
 def test_the_name_of_the_file_of_scores(name, out):
