@@ -565,7 +565,7 @@ def test_a_list_of_equal_ranks_is_a_tie(tmp_path):
         ({"margin": 2.0, "Strength": 1}, "Strength"),
     ],
 )
-def test_how_much_better_is_said_in_plain_numbers_and_in_one_column(tmp_path, row, field):
+def test_how_much_better_stands_in_plain_numbers_and_in_one_column(tmp_path, row, field):
     """A row without a number counted as one of 1, true too, and 1_5 was 15."""
     file = tmp_path / "mine.jsonl"
     pair = {"prompt": "a", "chosen": "b", "rejected": "c"}
