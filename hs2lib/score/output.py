@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from hs2lib.data.rows import DataError
 from hs2lib.data.shapes import PromptFile, PromptRow
@@ -130,7 +130,9 @@ def check_rows(out: Path, rows: Sequence[dict[str, Any]], source: Path) -> None:
     It is called before anything is scored, and writes to nowhere.
     """
     if out.suffix == ".parquet":
-        _write_parquet(os.devnull, rows, out, source)
+        # An open file and no path: of a path pyarrow removes what it could not write.
+        with open(os.devnull, "wb") as nowhere:
+            _write_parquet(nowhere, rows, out, source)
 
 
 def write(out: Path, rows: Sequence[dict[str, Any]], source: Path) -> None:
@@ -186,7 +188,7 @@ def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _write_parquet(
-    path: Path | str, rows: Sequence[dict[str, Any]], out: Path, source: Path
+    target: Path | BinaryIO, rows: Sequence[dict[str, Any]], out: Path, source: Path
 ) -> None:
     """Rows as Parquet. Raises DataError, as `write`, for the file `out`."""
     import pyarrow.parquet  # here: the other formats do not need it, and it takes a while to import
@@ -199,7 +201,7 @@ def _write_parquet(
         arrays = {}
         for name in _names(rows):
             arrays[name] = pyarrow.array([row.get(name) for row in rows], types.get(name))
-        pyarrow.parquet.write_table(pyarrow.table(arrays), path)
+        pyarrow.parquet.write_table(pyarrow.table(arrays), target)
     except (pyarrow.ArrowException, UnicodeEncodeError, OverflowError) as error:
         raise DataError(
             out,

@@ -389,8 +389,8 @@ def test_the_figure_and_the_table_show_each_edit_beside_length(policy, file):
     truth = worse - 27 * (worse.index == of_worse[0])
     words = shown.truth_in_words(wrong, truth)
     assert "behind the truth" not in words
-    assert f"Furthest beyond the truth: {of_worse[0]}. It makes 72 % worse" in words
-    assert "the score falls in 99 %. So at least 27 % are falls without a cause" in words
+    assert f"Furthest beyond the truth: {of_worse[0]}. The truth falls in 72 %" in words
+    assert "the score in 99 %. So at least 27 % are falls without a cause" in words
     assert "length in characters accounts for 100 %, log" in shown.leaning_in_words(audited)
     most = audited.edits.loc[audited.edits["falls (%)"].idxmax(), "edit"]
     assert f"falls most often after: {most} (" in shown.table_in_words(audited)

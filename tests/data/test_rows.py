@@ -510,7 +510,7 @@ def test_a_lost_row_is_reported_for_every_pair_after_it(tmp_path):
     ("content", "at", "words"),
     [
         (
-            gzip.compress(b"".join(map(line, GOOD)))[:-30],
+            gzip.compress(b"".join(map(line, GOOD)), mtime=0)[:-30],
             None,
             ["ended before the end-of-stream marker", "download the file again"],
         ),
@@ -519,7 +519,7 @@ def test_a_lost_row_is_reported_for_every_pair_after_it(tmp_path):
             1,
             ["not a sound gzip file", "git lfs pull"],
         ),
-        (gzip.compress(b""), None, ["the file has no rows"]),
+        (gzip.compress(b"", mtime=0), None, ["the file has no rows"]),
         (b"", None, ["the file has no rows"]),
     ],
     ids=["truncated gzip", "git LFS pointer", "empty gzip", "empty file"],
@@ -565,7 +565,7 @@ def test_unknown_kind_of_file(tmp_path):
         ("MINE.CSV", b"prompt,response\np,r\n"),
         ("mine.Json", b'[{"prompt": "p", "response": "r"}]'),
         ("mine.ndjson", b'{"prompt": "p", "response": "r"}\n'),
-        ("mine.CSV.GZ", gzip.compress(b"prompt,response\np,r\n")),
+        ("mine.CSV.GZ", gzip.compress(b"prompt,response\np,r\n", mtime=0)),
     ],
 )
 def test_what_a_file_is_called_counts_in_any_case(tmp_path, name, content):
@@ -650,7 +650,10 @@ def test_of_many_columns_an_error_names_the_first(tmp_path):
     ("content", "words"),
     [
         ("p,r\n".encode("utf-16"), "the file is text in UTF-16. Fix: save it as UTF-8"),
-        (gzip.compress(line(rated())), "the file is packed by gzip. Fix: let its name end in .gz"),
+        (
+            gzip.compress(line(rated()), mtime=0),
+            "the file is packed by gzip. Fix: let its name end in .gz",
+        ),
         (b"PK\x03\x04\x14", "as a workbook of Excel is. Fix: unpack it, or save it as CSV"),
         (b"PAR1\x15", "the file is a Parquet file. Fix: let its name end in .parquet"),
         (b"version https://git-lfs.github.com/spec/v1\n", "Fix: git lfs pull"),

@@ -109,11 +109,11 @@ def test_what_is_typed_counts(folder):
 
 def test_the_tiers_of_real_data_keep_their_sizes(folder):
     clarity_and_tone()
-    command = ["--tier", "laptop", "05", "--name", "mine", "-p", "path=my.csv", "--parameters"]
-    assert runner.main(command) == 0
+    command = ["--tier", "laptop", "05", "--name", "mine", "-p", "path=my.csv", "-p", "batch=4"]
+    assert runner.main([*command, "--parameters"]) == 0
     _, recipe = values_of("05@mine", "laptop")
     _, of_tier = values_of("05", "laptop")
-    assert (recipe.batch, recipe.epochs) == (of_tier.batch, of_tier.epochs)
+    assert (recipe.learning_rate, recipe.epochs) == (of_tier.learning_rate, of_tier.epochs)
     assert recipe.attributes == ("clarity", "tone") and recipe.dataset == "ratings"
 
 
@@ -144,7 +144,8 @@ def test_06_measures_on_the_held_out_rows_at_tiers_of_real_data_too(folder, tier
     assert runner.main([*after, "-p", "weighting=clarity:1", "--parameters"]) == 0
     values, recipe = values_of("06@mine", tier)
     assert (recipe.source, values["weighting"]) == ("embedded", "clarity:1")
-    assert runner.main([*after, "-p", "source=hub", "--parameters"]) == 0
+    words = ["-p", "source=hub", "-p", "weighting=clarity:1", "--parameters"]
+    assert runner.main([*after, *words]) == 0
     assert values_of("06@mine", tier)[1].source == "hub", "what is typed counts"
 
 

@@ -1,6 +1,7 @@
 """The rows come out as they went in, with scores: whole files, types kept, nothing overwritten."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +67,10 @@ def test_parquet_keeps_the_types_of_its_columns(tmp_path):
     assert json.loads((tmp_path / "o.jsonl").read_text().splitlines()[0])["day"] == "1970-01-01"
 
 
-def test_what_parquet_cannot_hold_is_an_error_and_no_file(tmp_path):
+def test_what_parquet_cannot_hold_is_an_error_and_no_file(tmp_path, tmp_path_factory, monkeypatch):
+    nowhere = tmp_path_factory.mktemp("device") / "null"
+    nowhere.touch()
+    monkeypatch.setattr(os, "devnull", str(nowhere))
     file = read(tmp_path / "mine.jsonl", NESTED, NESTED | {"note": 1}, NESTED | {"note": "x"})
     rows = output.scored_rows(file, [[[0.1]]] * 3, "score", ("",))
     # This is known before anything is scored.
@@ -77,6 +81,7 @@ def test_what_parquet_cannot_hold_is_an_error_and_no_file(tmp_path):
     with pytest.raises(DataError, match=r"do not fit into Parquet .* let --out end in .jsonl"):
         output.write(tmp_path / "o.parquet", rows, file.path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.jsonl"]
+    assert nowhere.exists(), "the null device was removed, as far as the user may"
 
 
 def test_a_broken_letter_in_another_column_is_carried(tmp_path):
