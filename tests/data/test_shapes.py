@@ -585,11 +585,7 @@ def test_a_system_column_beside_a_conversation_that_has_a_system_turn(tmp_path, 
     assert row.group.prompt == turns
 
 
-<<<<<<< HEAD
 def test_where_a_system_turn_comes_from_stands_in_words(tmp_path):
-=======
-def test_where_a_system_turn_came_from_stands_in_words(tmp_path):
->>>>>>> main
     """It was: prompt from  after system."""
     talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     file = read(tmp_path, {"messages": talk, "system": "s"})
