@@ -332,7 +332,10 @@ def asked_layout(row: dict[str, Any], columns: Columns = BY_NAME) -> Layout:
 def has_several(row: dict[str, Any]) -> bool:
     """Whether a row has two or more responses by the names of its columns, or one of a set."""
     names = {bare(name): name for name, value in row.items() if value is not None}
-    candidates, missing = _candidates(names)
+    try:
+        candidates, missing = _candidates(names)
+    except Unclear:  # several, of which two have one number
+        return True
     ranked = [names[name] for name in SEVERAL if name in names]
     return bool(candidates or missing) or any(kind_of(row[name]) == "list" for name in ranked)
 
@@ -392,7 +395,8 @@ def kind_of(value: object) -> str:
 def _numbered(names: dict[str, str]) -> list[tuple[tuple[str, ...], str]]:
     """(columns, name of a gap) of each set of numbered responses, from the first on.
 
-    The gap is a column that is missing before another one; "" where there is none.
+    The gap is a column that is missing before another one; "" where there is none. Raises Unclear
+    where two columns have one number.
     """
     sets: dict[tuple[str, str, bool], dict[int, str]] = {}
     for name, column in names.items():
@@ -401,7 +405,14 @@ def _numbered(names: dict[str, str]) -> list[tuple[tuple[str, ...], str]]:
             stem, mark, number = match.groups()
             is_letter = number.isalpha()
             place = ord(number) - ord("a") if is_letter else int(number)
-            sets.setdefault((stem, mark, is_letter), {})[place] = column
+            of_stem = sets.setdefault((stem, mark, is_letter), {})
+            if place in of_stem:  # response_1 and response_01
+                raise Unclear(
+                    None,
+                    f"the columns {of_stem[place]} and {column} have one number",
+                    "rename one of them",
+                )
+            of_stem[place] = column
     whole_sets = []
     for (stem, mark, is_letter), columns in sets.items():
         place = min(columns)

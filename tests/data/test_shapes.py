@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from hs2lib.data import rows as data_rows
-from hs2lib.data.layouts import Columns, checked_columns
+from hs2lib.data.layouts import Columns, checked_columns, has_several
 from hs2lib.data.rows import DataError
 from hs2lib.data.shapes import read_prompts
 from hs2lib.group import Turn
@@ -451,6 +451,14 @@ def test_names_that_differ_in_case_alone_are_refused_where_they_are_read(tmp_pat
         read(tmp_path, row)
     file = read(tmp_path, {"ID": 1, "id": 2, "prompt": "b", "response": "r"})
     assert texts(file) == [("b", "r")]
+
+
+def test_two_columns_of_one_number_are_asked_about(tmp_path):
+    """The first was dropped without a word, and so was its response."""
+    row = {"prompt": "a", "response_1": "b", "response_01": "c", "response_2": "d"}
+    with pytest.raises(DataError, match="response_1 and response_01 have one number"):
+        read(tmp_path, row)
+    assert has_several(row)
 
 
 def test_a_1_beside_responses_that_are_numbered_from_0_is_asked_about(tmp_path):
