@@ -565,7 +565,10 @@ def _on_held_out_rows(
         made_with = defined.get(other) or graph.definition(other, tier)[0]
         own = made_with.get("path") and made_with.get("dataset") in ("ratings", OWN_PAIRS)
         if own and "reward_model" in graph.about(other)["makes"]:
-            return {"source": "embedded"} | ({} if "weighting" in values else {"weighting": ""})
+            more = {"source": "embedded"}
+            if "weighting" not in values:
+                more["weighting"] = ""  # the usual one, and not that of the tier's own model
+            return more
     return {}
 
 
