@@ -401,13 +401,14 @@ def drawn(
 
 
 def error_by_cost(rules: pd.DataFrame, title: str) -> Figure:
-    """The labels' error against what they cost, a labelled point a rule.
+    """The labels' error against what they cost, a labelled point with its interval a rule.
 
-    rules: by rule, columns asked (annotators a response) and error (points). Rules at one place
-        share a label.
+    rules: by rule, columns asked (annotators a response), error, low and high (points). Rules at
+        one place share a label.
     """
-    fig, ax = plt.subplots(figsize=(6.6, 3.4), layout="constrained")
-    ax.plot(rules.asked, rules.error, "o", color=OURS)
+    fig, ax = plt.subplots(figsize=(6.6, 4.6), layout="constrained")
+    interval = [rules.error - rules.low, rules.high - rules.error]
+    ax.errorbar(rules.asked, rules.error, yerr=interval, fmt="o", color=OURS, elinewidth=1)
     places = rules.round({"asked": 1, "error": 2}).groupby(["asked", "error"], sort=False)
     for _, there in places:
         first = rules.loc[there.index[0]]

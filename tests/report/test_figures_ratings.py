@@ -51,6 +51,11 @@ def test_a_kappa_of_0_has_no_sign():
     assert texts(fig).count("0.00") == 2 and "-0.00" not in texts(fig)
 
 
-def test_rules_at_one_place_share_a_label():
+def test_rules_at_one_place_share_a_label_and_each_has_its_interval():
     rules = pd.DataFrame({"asked": [3.0, 3.01, 5.0], "error": [0.5, 0.501, 0.4]}, ["a", "b", "c"])
-    assert texts(figures_ratings.error_by_cost(rules, "a title")) == ["a,\nb", "c"]
+    rules = rules.assign(low=rules.error - 0.01, high=rules.error + 0.02)
+    fig = figures_ratings.error_by_cost(rules, "a title")
+    assert texts(fig) == ["a,\nb", "c"]
+    (bars,) = fig.axes[0].containers
+    ends = [segment[:, 1].tolist() for segment in bars[2][0].get_segments()]
+    assert ends == pytest.approx(rules[["low", "high"]].to_numpy())
