@@ -452,9 +452,13 @@ def ends(judged: Judged, **resampled: int) -> pd.DataFrame:
 
 def title(judged: Judged, ends: pd.DataFrame) -> str:
     """The message of `places`. ends: of `ends`."""
-    gain = ends.difference["favourite"]
+    favourite = ends.loc["favourite"]
     n = judged.truth.shape[1]
-    return f"The judge's favourite of {n} is worth {gain:+.2f} points beside a sample at random"
+    is_shown = favourite["95 % low"] > 0 or favourite["95 % high"] < 0
+    return (
+        f"The judge's favourite of {n}, beside a sample at random: {favourite.difference:+.2f} "
+        f"points{'' if is_shown else ' (not shown)'}"
+    )
 
 
 def in_words(judged: Judged, ends: pd.DataFrame) -> list[str]:

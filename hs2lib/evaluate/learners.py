@@ -146,9 +146,9 @@ def answer_in_words(gains: pd.DataFrame, of: str) -> str:
             between = f"{row.low:+.1f} to {row.high:+.1f}"
         says = "which is better is not shown"
         if row.low > 0:
-            says = "preferences are better"
+            says = "preferences order more pairs rightly"
         elif row.high < 0:
-            says = "ratings are better"
+            says = "ratings order more pairs rightly"
         return (
             f"Ratings or preferences: {says}. *{title_of(loss)}* minus *{title_of(HELPFULNESS)}*: "
             f"{row.difference:+.1f} points of pairs in order ({between}; {of})."

@@ -49,7 +49,8 @@ SHORTEST = "shortest answer"
 
 LENGTH_RULES = (LONGEST, SHORTEST)
 
-RULES = (*LENGTH_RULES, "random answer")
+RANDOM = "random answer"
+RULES = (*LENGTH_RULES, RANDOM)
 
 BAR_FROM = 200  # questions from which on a bar is worth its line
 
@@ -684,12 +685,14 @@ def in_words(results: Mapping[str, Result]) -> list[str]:
     for name, result in results.items():
         pieces = []
         beside_rules = result.beside[result.beside.level == ""].set_index("part")
+        at_random = result.headline[result.headline.by == RANDOM].set_index("part").value
         for row in result.headline[result.headline.by == MODEL].itertuples():
             beside = beside_rules.loc[row.part]
             unit = "points out of 100" if row.part in SCORES else "%"
             pieces.append(
                 f"{row.part} {row.value:.1f} {unit} ({row.low:.1f} to {row.high:.1f}), "
-                f"the {beside.rule} {row.value - beside.difference:.1f}"
+                f"the {beside.rule} {row.value - beside.difference:.1f}, "
+                f"a random one {at_random[row.part]:.1f}"
             )
         texts.append(f"{_called(name, result)}: {'; '.join(pieces)}.")
     return texts
@@ -761,8 +764,9 @@ def leaning_in_words(result: Result, **resampled: int) -> str:
     """`style_in_words` of the model alone. resampled: n_boot and seed."""
     easy, hard = _easy_and_hard(result, MODEL)
     return (
-        f"Of RM-Bench's comparisons the model has {easy:.1f} % of the easy ones and {hard:.1f} % "
-        f"of the hard ones; a judge of content alone has the same in both. "
+        f"Of RM-Bench's comparisons, each question alike, the model has {easy:.1f} % of the easy "
+        f"ones and {hard:.1f} % of the hard ones. The table above weighs domains alike, so its "
+        "numbers may differ. A judge of content alone has the same in both. "
         f"{_leaning(result, **resampled)}"
     )
 

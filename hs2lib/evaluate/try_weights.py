@@ -21,9 +21,11 @@ from hs2lib.evaluate.rewardbench import Scored
 from hs2lib.evaluate.weights import ON_BENCHMARK, ON_HELD_OUT, HeadSearch, Weighting
 
 STEP = 0.05  # of a slider
+RULES = ["longer wins", "shorter wins"]  # of length, as in `rewardbench.accuracy_table`
 FAULT = "fault: "  # before the name of a fault, beside sections
 NO_FILLER = "filler preferred away (harmless; 50 is ideal)"
 GOODNESS = "goodness"  # the weighting that policies are trained on
+STYLE_ALONE = ("complexity alone", "verbosity alone")
 
 
 def shares_right(scored: Scored, judged: Judged | None, weights: np.ndarray) -> pd.Series:
@@ -136,7 +138,10 @@ def limits_in_words(shares: pd.DataFrame, verdicts: pd.DataFrame) -> str:
     first = shares.columns[0]
     is_read = verdicts == "read"
     unread = is_read.index[~is_read.any(axis=1)]
-    decided = is_read.index[is_read.any(axis=1) & ~is_read.all(axis=1)]
+    # Style alone is no measure of quality: what only its weightings miss is not decided by weights.
+    of_quality = [name for name in shares if name not in STYLE_ALONE]
+    is_decided = is_read.any(axis=1) & ~is_read[of_quality].all(axis=1)
+    decided = is_read.index[is_decided]
     sections = shares[~shares.index.str.startswith((FAULT, NO_FILLER, "overall"))]
     texts = []
     if len(sections):
@@ -150,7 +155,8 @@ def limits_in_words(shares: pd.DataFrame, verdicts: pd.DataFrame) -> str:
             f"No weighting tried is shown to read: {_ranges(shares, unread)}. "
             "What no output holds, no weights can bring out: that needs another model."
         )
-    texts.append(f"The weights decide: {_ranges(shares, decided) or 'no fault'}.")
+    ranges = _ranges(shares[of_quality], decided) or "no fault"
+    texts.append(f"The weights decide, style alone left aside: {ranges}.")
     return " ".join(texts)
 
 
@@ -168,6 +174,28 @@ def goodness_in_words(shares: pd.DataFrame, verdicts: pd.DataFrame) -> str:
     if not parts:
         return "By goodness every fault is read."
     return f"By goodness these faults are not shown to be read: {'; '.join(parts)}."
+
+
+def hardest_in_words(shares: pd.DataFrame, table: pd.DataFrame) -> str:
+    """A section on which goodness does worse than a rule of length, with both shares.
+
+    Of several it is that with the largest lead of the rule; "" where there is none.
+
+    shares: of `preset_table`. table: of `rewardbench.accuracy_table`, for the same pairs.
+    """
+    if GOODNESS not in shares:
+        return ""
+    sections = table[table.part == "section"].set_index("name")
+    rules = sections[[f"{rule} (%)" for rule in RULES]].set_axis(RULES, axis=1)
+    leads = rules.max(axis=1) - shares[GOODNESS].reindex(rules.index)
+    if not (leads > 0).any():
+        return ""
+    name = leads.idxmax()
+    rule = rules.loc[name].idxmax()
+    return (
+        f"By goodness {name} has {shares.loc[name, GOODNESS]:.0f} %, and the rule *{rule}* "
+        f"{rules.loc[name, rule]:.0f} %."
+    )
 
 
 def _range(shares: pd.Series) -> str:

@@ -152,7 +152,9 @@ def test_places_of_a_judge_that_is_wrong():
     assert places[places["ordered by"] == BY_TRUTH].truth.tolist() == [5, 1, 0]
     ends = judged.ends(one, **RESAMPLED)
     assert ends.truth.tolist() == [0, 5] and ends.difference.tolist() == [-2, 3]
-    assert "favourite of 3 is worth -2.00 points" in judged.title(one, ends)
+    assert judged.title(one, ends).endswith("beside a sample at random: -2.00 points")
+    doubtful = ends.assign(**{"95 % low": -3.0, "95 % high": 1.0})
+    assert judged.title(one, doubtful).endswith("-2.00 points (not shown)")
     words, favourite, last = judged.in_words(one, ends)
     assert "favourite of 3 has a truth of 0.00, the mean sample 2.00, the last 5.00" in words
     assert "**worse than** a sample at random (-2.00" in favourite

@@ -219,8 +219,8 @@ def test_the_question_of_notebook_15_is_answered_by_the_interval():
     """Preferences are better where it lies above 0, ratings where below, and neither is shown between."""
     row = {"first": "plain", "second": "helpfulness", "measure": learning.RIGHT, "difference": 2.0}
     ends = {
-        "preferences are better": (1.0, 3.0),
-        "ratings are better": (-3.0, -1.0),
+        "preferences order more pairs rightly": (1.0, 3.0),
+        "ratings order more pairs rightly": (-3.0, -1.0),
         "which is better is not shown": (-1.0, 5.0),
     }
     for says, (low, high) in ends.items():

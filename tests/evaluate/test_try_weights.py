@@ -81,8 +81,14 @@ def test_what_weights_can_and_cannot_change_by_hand():
         "Under the weightings tried the hardest section has 48 to 55 % (hard). "
         "No weighting tried is shown to read: jumbles (46 to 54 %). "
         "What no output holds, no weights can bring out: that needs another model. "
-        "The weights decide: jargon (0 to 100 %)."
+        "The weights decide, style alone left aside: jargon (0 to 100 %)."
     )
+    style = {"hard": 20.0, "fault: jargon": 0.0, "fault: jumbles": 50.0, "fault: stops": 1.0}
+    with_style = shares.assign(**{"verbosity alone": pd.Series(style)})
+    of_style = verdicts.assign(**{"verbosity alone": "not read"})
+    assert try_weights.limits_in_words(with_style, of_style).endswith(
+        "The weights decide, style alone left aside: jargon (0 to 100 %)."
+    ), "stops is read by every weighting but style alone"
     assert try_weights.goodness_in_words(shares, verdicts) == (
         "By goodness these faults are not shown to be read: jargon 55 %; jumbles 50 %."
     )
@@ -90,6 +96,24 @@ def test_what_weights_can_and_cannot_change_by_hand():
     all_read = verdicts.replace({"liked": "read", "not read": "read"})
     assert try_weights.in_words(shares, all_read).endswith("every fault is read.")
     assert try_weights.goodness_in_words(shares, all_read) == "By goodness every fault is read."
+
+
+def test_where_a_rule_of_length_beats_goodness():
+    """The section with the largest lead of a rule, and "" where goodness leads everywhere."""
+    shares = pd.DataFrame({"goodness": {"overall": 10.0, "chat": 60.0, "hard": 69.0, "maths": 50.0}})
+    table = pd.DataFrame(
+        {
+            "part": ["overall", "section", "section", "section"],
+            "name": ["overall", "chat", "hard", "maths"],
+            "longer wins (%)": [90.0, 40.0, 20.0, 52.0],
+            "shorter wins (%)": [10.0, 60.0, 82.7, 48.0],
+        }
+    )
+    assert try_weights.hardest_in_words(shares, table) == (
+        "By goodness hard has 69 %, and the rule *shorter wins* 83 %."
+    )
+    assert try_weights.hardest_in_words(shares + 30, table) == ""
+    assert try_weights.hardest_in_words(shares.set_axis(["helpfulness alone"], axis=1), table) == ""
 
 
 def test_each_slider_changes_the_view(scored, judged):
