@@ -17,7 +17,7 @@ import pandas as pd
 from hs2lib.corpus.generate import is_generated
 from hs2lib.data.load import Loaded, load
 from hs2lib.evaluate import policies, response_rows
-from hs2lib.evaluate.response_rows import SCORE, TRUTH, score_of, truth_of
+from hs2lib.evaluate.response_rows import GREEDY, SCORE, TRUTH, score_of, truth_of
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
@@ -194,14 +194,15 @@ class Comparison:
 
     @property
     def sides(self) -> dict[str, tuple[str, str]]:
-        """Each quantity that truth and reward model both measure, and its two columns.
+        """Each quantity, and its columns by the truth and by the reward model; "" for none.
 
         `hs2lib.report.figures.changes` draws them.
         """
         attributes = ATTRIBUTES
         if self.reward_model is not None:
             attributes = self.reward_model.attributes
-        sides = {"weighted sum": (TRUTH, SCORE)}
+        sides = {"weighted sum, greedy": (GREEDY, "")} if self.truth_known else {}
+        sides["weighted sum"] = (TRUTH, SCORE)
         for attribute in attributes:
             sides[attribute] = (truth_of(attribute), score_of(attribute))
         return sides

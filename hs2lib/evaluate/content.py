@@ -20,6 +20,7 @@ from hs2lib.evaluate.comparison import Comparison
 from hs2lib.evaluate.questions import beside_0, mean
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
+from hs2lib.report import style
 from hs2lib.report.answers import Answer
 from hs2lib.stats.bootstrap import bootstrap
 
@@ -185,8 +186,11 @@ def parts_in_words(parts: pd.DataFrame) -> list[str]:
 
 def _change_of(row: pd.Series) -> str:
     """The difference of a part with its interval, a row of `parts_of`."""
-    interval = f"{row['95 % low']:+.2f} to {row['95 % high']:+.2f}"
-    return f"{row.part} ({row.difference:+.2f}, {interval})"
+    low = row["95 % low"]
+    high = row["95 % high"]
+    digits = style.digits_of(low, high)
+    interval = f"{low:+.{digits}f} to {high:+.{digits}f}"
+    return f"{row.part} ({row.difference:+.{digits}f}, {interval})"
 
 
 def _nearly_more(faults: pd.DataFrame) -> str:

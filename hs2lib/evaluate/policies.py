@@ -128,19 +128,25 @@ def wide(rows: pd.DataFrame, measures: Sequence[str], digits: int = 2) -> pd.Dat
 def headline(gains: pd.DataFrame, policy: str) -> str:
     """A figure's title: what a policy gains by the truth, where it is known, and by the score.
 
-    Of sampled answers. A gain whose interval holds 0 is called not shown.
+    The greedy answers have a line of their own, where their truth is known; the last line is of
+    sampled answers. A gain whose interval holds 0 is called not shown.
 
     gains: as from `gains_of`.
     """
     against = gains.columns[2].partition(" ")[2]
     of_policy = gains[gains.policy == policy].set_index("measure")
+    lines = []
+    if GREEDY in of_policy.index:
+        _, *gain = of_policy.loc[GREEDY]
+        lines.append(f"greedy: {gain_in_title(TRUTH, *gain)}")
     changes = []
     for measure in (TRUTH, SCORE):
         if measure not in of_policy.index:
             continue
         _, *gain = of_policy.loc[measure]
         changes.append(gain_in_title(measure, *gain))
-    return f"{policy} less {against}, sampled: {', '.join(changes) or 'not scored'}"
+    lines.append(f"sampled: {', '.join(changes) or 'not scored'}")
+    return f"{policy} less {against}, " + "\n".join(lines)
 
 
 def gain_in_title(measure: str, gain: float, low: float, high: float) -> str:

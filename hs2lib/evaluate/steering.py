@@ -32,7 +32,7 @@ from hs2lib.group import ATTRIBUTES, Group, named_numbers
 from hs2lib.models.policy import Policy
 from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
-from hs2lib.report import published
+from hs2lib.report import published, style
 from hs2lib.report.answers import Answer
 from hs2lib.stats import describe
 from hs2lib.stats.bootstrap import Interval
@@ -51,7 +51,7 @@ def what_labels_know(labelled: Sequence[Group], recipe: SteerLM) -> pd.DataFrame
 
     Paper: silent. Columns: `R with length`, of the label and the number of characters; of generated
     answers `slope of the truth`, points of the true attribute for one level of its label with the
-    other labels held fixed.
+    other labels held fixed, and the ends of its 95 % interval by answer.
     """
     attributes = labelled[0].attributes
     labels = np.array([group.responses[0].labels for group in labelled])  # [answers, A]
@@ -70,7 +70,8 @@ def what_labels_know(labelled: Sequence[Group], recipe: SteerLM) -> pd.DataFrame
             slope = describe.slope(
                 labels[:, column], truth[name], answer_numbers, other_labels, n_boot=recipe.n_boot
             )
-            table.loc[name, "slope of the truth"] = float(slope.estimate)
+            columns = ["slope of the truth", "95 % low", "95 % high"]
+            table.loc[name, columns] = [float(part) for part in slope]
     return table
 
 
@@ -526,10 +527,26 @@ def _number(value: float, low: float, high: float) -> str:
         return f"{value:+.2f} (no interval: all answers are alike)"
     if value == low == high == 0:
         return "0 (the same on every prompt)"
-    # A bound whose sign two decimals hide has three.
-    hides = any(bound and round(bound, 2) == 0 for bound in (low, high))
-    digits = 3 if hides else 2
+    digits = style.digits_of(low, high)
     return f"{value:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})"
+
+
+def unmoved_in_words(steered: Steered) -> str:
+    """How many prompts get the same answers under the lowest level and under the highest, in words.
+
+    Of the parts of `Steered.main`, word for word. A policy that ignores its label has all.
+    """
+    lowest = steered.levels[0]
+    highest = steered.levels[-1]
+    parts = []
+    for name in steered.main:
+        by_level = steered.under(name).groupby(["asked", "prompt"])[response_rows.TEXT].agg(tuple)
+        unmoved = (by_level[lowest] == by_level[highest]).sum()
+        parts.append(f"{name} {unmoved}")
+    return (
+        f"Of {steered.answers.prompt.nunique()} prompts so many get word for word the same answers "
+        f"at levels {lowest} and {highest}: {', '.join(parts)}."
+    )
 
 
 def end_sentence(ends: pd.DataFrame, steered: Steered, name: str) -> str:

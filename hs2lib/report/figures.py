@@ -120,7 +120,7 @@ def changes(
     Args:
         gains: rows (measure, policy, difference, low, high) of one policy, as from
             `hs2lib.evaluate.policies.gains_of`.
-        rows: label -> (measure of the truth, measure of the reward model).
+        rows: label -> (measure of the truth, measure of the reward model), "" for none.
         unit: label of the horizontal axis.
         title: the message.
     """
@@ -735,8 +735,9 @@ def cross(slopes: pd.DataFrame, own: dict[str, tuple[str, ...]], *, title: str =
             slope, low, high = cells.loc[(name, attribute), ["slope", "95 % low", "95 % high"]]
             weight = "bold" if low > 0 or high < 0 else "normal"
             centred = {"ha": "center", "va": "center", "family": "DejaVu Sans"}
-            number = f"{slope:+z.2f}"
-            interval = f"{low:+z.2f} to {high:+z.2f}"
+            digits = style.digits_of(low, high)
+            number = f"{slope:+z.{digits}f}"
+            interval = f"{low:+z.{digits}f} to {high:+z.{digits}f}"
             if slope == low == high == 0:
                 number = "0"
                 interval = "on every prompt"

@@ -354,7 +354,14 @@ def best_arena(printed: Sequence[str]) -> Finding:
     scores = table_4.loc[ALIGNED, "Arena Hard"]
     named = scores[[DPO, ITERATIVE_DPO]].max()
     others = scores.drop([DPO, ITERATIVE_DPO]).max()
-    return direction(named > others, f"{scores.idxmax()} {named:g}")
+    best = scores.idxmax()
+    low = table_4.loc[best, "Arena Hard low"]
+    high = table_4.loc[best, "Arena Hard high"]
+    return direction(
+        named > others,
+        f"{best} {named:g} ({low:+g} to {high:+g}), the next {others:g}",
+        "the printed intervals of the two overlap",
+    )
 
 
 CLAIMS.append(
@@ -425,10 +432,12 @@ def best_alpaca(printed: Sequence[str]) -> Finding:
     scores = table_4.loc[ALIGNED, "AlpacaEval 2 LC"]
     named = scores[PPO]
     others = scores.drop([PPO]).max()
+    start = table_4.loc[SFT, "AlpacaEval 2 LC"]
+    error = table_4.loc[PPO, "AlpacaEval 2 LC SE"]
     reference = table_4.loc[INSTRUCT, "AlpacaEval 2 LC"]
     return direction(
         named > others,
-        f"{scores.idxmax()} {named:g}",
+        f"{scores.idxmax()} {named:g} (standard error {error:g}), SFT {start:g}",
         f"among models aligned in the paper; higher: Llama 3 70B Instruct {reference:g}",
     )
 

@@ -43,6 +43,9 @@ def test_the_words_name_what_clearly_changed():
     )
     (same, _) = content.parts_in_words(pd.DataFrame(rows[2:], columns=columns))
     assert same.endswith("by: nothing clearly.")
+    rows = [("jargon", 0.1, 0.11, 0.01, 0.002, 0.018)]
+    _, more = content.parts_in_words(pd.DataFrame(rows, columns=columns))
+    assert "by: jargon (+0.010, +0.002 to +0.018)." in more, "two decimals would say +0.00"
 
 
 def test_of_rises_that_are_nearly_shown_the_largest_is_named():

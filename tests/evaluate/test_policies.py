@@ -88,12 +88,15 @@ def test_a_gain_is_more_than_sureness_only_where_the_greedy_answers_gain(sampled
 def test_a_title_says_what_is_known():
     frames = [with_truth("SFT", [1.0] * 2, [0.0] * 2), with_truth("DPO", [3.0] * 2, [0.0] * 2)]
     gains = policies.gains_of(frames, "SFT", n_boot=50)
-    wanted = "DPO less SFT, sampled: truth +2.00, reward model's score +2.00"
+    wanted = (
+        "DPO less SFT, greedy: truth +0.00 (not shown)\n"
+        "sampled: truth +2.00, reward model's score +2.00"
+    )
     assert policies.headline(gains, "DPO") == wanted
     unclear = gains.assign(**{"95 % low": -1.0})
-    assert policies.headline(unclear, "DPO").startswith(
-        "DPO less SFT, sampled: truth +2.00 (not shown),"
-    )
+    assert "\nsampled: truth +2.00 (not shown)," in policies.headline(unclear, "DPO")
+    real = gains[gains.measure != policies.GREEDY]
+    assert policies.headline(real, "DPO").startswith("DPO less SFT, sampled: truth +2.00,")
     lone = gains.assign(**{"95 % low": float("nan"), "95 % high": float("nan")})  # one prompt
     assert "truth +2.00 (not shown)," in policies.headline(lone, "DPO")
     unscored = gains[gains.measure == "kl"]

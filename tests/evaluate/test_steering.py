@@ -186,11 +186,25 @@ def test_labels_that_are_the_truth_tell_a_level_a_level():
         labelled.append(replace(answer, responses=(response,), attributes=ATTRIBUTES))
     known = steering.what_labels_know(labelled, RECIPE)
     assert known.index.tolist() == ["verbosity", "helpfulness"]
-    np.testing.assert_allclose(known["slope of the truth"], 1, atol=1e-6)
+    of_truth = known[["slope of the truth", "95 % low", "95 % high"]]
+    np.testing.assert_allclose(of_truth, 1, atol=1e-6)
     length = [len(group.responses[0].text) for group in labelled]
     verbosity = [group.responses[0].labels[4] for group in labelled]
     assert known["R with length"]["verbosity"] == pytest.approx(
         np.corrcoef(verbosity, length)[0, 1]
+    )
+
+
+def test_answers_that_a_label_does_not_move_are_counted_word_for_word():
+    """Under verbosity one of three prompts has another answer, under helpfulness all have."""
+    answered = steered()
+    rows = answered.answers
+    texts = rows.prompt.astype(str)
+    is_moved = (rows.asked == 4) & ((rows.prompt == 1) | (rows.steered == "helpfulness"))
+    rows[response_rows.TEXT] = texts.where(~is_moved, texts + " and more")
+    assert steering.unmoved_in_words(answered) == (
+        "Of 3 prompts so many get word for word the same answers at levels 0 and 4: "
+        "verbosity 2, helpfulness 0."
     )
 
 

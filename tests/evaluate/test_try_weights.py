@@ -100,7 +100,9 @@ def test_what_weights_can_and_cannot_change_by_hand():
 
 def test_where_a_rule_of_length_beats_goodness():
     """The section with the largest lead of a rule, and "" where goodness leads everywhere."""
-    shares = pd.DataFrame({"goodness": {"overall": 10.0, "chat": 60.0, "hard": 69.0, "maths": 50.0}})
+    shares = pd.DataFrame(
+        {"goodness": {"overall": 10.0, "chat": 60.0, "hard": 69.0, "maths": 50.0}}
+    )
     table = pd.DataFrame(
         {
             "part": ["overall", "section", "section", "section"],
