@@ -35,10 +35,13 @@ THEME = {"style": "whitegrid", "context": "paper", "palette": list(CYCLE), "rc":
 def digits_of(low: float, high: float) -> int:
     """Decimals of a signed interval: two, or three where two would hide the sign of a bound.
 
-    By hand: of .10 to .20 it is 2; -.08 to .003 would end at 0.00, so it is 3.
+    By hand: of .10 to .20 it is 2; -.08 to .003 would end at 0.00, so it is 3. Of 0 to .2 it is 2,
+    and of .0001 too, which three would not show either.
     """
-    hides = any(bound and round(bound, 2) == 0 for bound in (low, high))
-    return 3 if hides else 2
+    for bound in (low, high):
+        if round(bound, 2) == 0 != round(bound, 3):
+            return 3
+    return 2
 
 
 def colors(number: int) -> list[str]:
