@@ -47,6 +47,7 @@ from hs2lib.report import figures, report
 POLICIES = ("sft", "dpo", "ppo")
 # Share of the rated prompts -> its judge in `audit.py`, so that one training serves both.
 SIZES = {"all": "all ratings", "1/4": "a quarter", "1/16": "a sixteenth"}
+RATINGS = "the annotators' ratings"  # the ceiling: no judge, what a judge learns from
 N_PROMPTS = 100  # held-out prompts that policies answer
 N_ANSWERS = 8  # to each
 N_BEST_PROMPTS = 64
@@ -122,7 +123,7 @@ def read(world: World) -> list[dict]:
         by_judge = judgements(world, groups)
         if name == "rated responses":
             ratings = [[response.labels for response in group.responses] for group in groups]
-            by_judge["the annotators' ratings"] = (
+            by_judge[RATINGS] = (
                 np.array(ratings, dtype=np.float64) @ works.WEIGHTS
             )
         for judge, values in by_judge.items():
@@ -218,7 +219,7 @@ LOOKS = {  # how each judge is drawn
     "blind reward model": figures.Look("#cc79a7", "^"),
     LONGEST: figures.LENGTH,
     LIKELIEST: figures.Look("0.45", "v"),
-    "the annotators": figures.TRUTH,
+    RATINGS: figures.TRUTH,
 }
 
 DASHES = {

@@ -94,7 +94,12 @@ CONTROLS = {
 }
 # The same with the truth in place of the reward model: what the method could do, were the reward
 # model not to blame. And SFT on answers without a fault: how much there is to gain.
-ORACLES = ("iterative dpo, by the truth", "ppo, by the truth", "sft, faultless")
+ORACLES = (
+    "iterative dpo, by the truth",
+    "ppo, by the truth",
+    "steerlm, by the truth",
+    "sft, faultless",
+)
 
 RESULT = paths.reports() / "benchmarks" / "works.json"  # every seed stands in works.csv beside it
 # Which row of works.csv it is; the other columns are measures.
@@ -254,6 +259,7 @@ class World:
                 row |= read.costs
                 row |= dict(zip(ATTRIBUTES, read.attributes.tolist(), strict=True))
                 row["faulty"] = float(any(row[cost] > 0 for cost in ("habits", "ignored wish")))
+                row["ignores its wish"] = float(row["ignored wish"] > 0)
                 rows.append(row)
         return pd.DataFrame(rows).groupby("prompt", sort=False).mean()
 
@@ -429,6 +435,10 @@ class Truth:
 
     attributes = ATTRIBUTES
 
+    def admitted(self, group: Group) -> Group:
+        """The group as it is: no response is too long for the truth."""
+        return group
+
     def score(self, groups: Sequence[Group], **options: object) -> torch.Tensor:
         """The true attributes of every response, float32 [R, A]."""
         return torch.tensor(
@@ -489,6 +499,13 @@ def labels_dealt_out(
     return dealt
 
 
+def labels_of_the_truth(
+    answers: Sequence[Group], reward_model: RewardModel, **options: object
+) -> list[Group]:
+    """The answers under the labels that `steerlm.label` makes of their true attributes."""
+    return steerlm.label(answers, Truth(), **options)
+
+
 def alike(weighed: steerlm2.Weighed) -> steerlm2.Weighed:
     """The same samples, all of one weight."""
     return weighed._replace(attributes=0 * weighed.attributes, prior=weighed.sampler)
@@ -523,6 +540,7 @@ CHANGED: dict[str, tuple[str, Callable[[World], object]]] = {
     "ppo, blind": ("reward", blind_reward),
     "ppo, by the truth": ("reward", lambda world: true_reward),
     "steerlm, at random": ("rule", lambda world: labels_dealt_out),
+    "steerlm, by the truth": ("rule", lambda world: labels_of_the_truth),
     "steerlm 2, at random": ("weights", lambda world: all_alike),
     "steerlm 2, dealt out": ("weights", lambda world: weights_dealt_out),
 }
@@ -618,6 +636,8 @@ def controls_at_start(rows: Sequence[dict]) -> dict[str, int]:
 def verdict(method: str, table: pd.DataFrame, at_start: Iterable[str] = ()) -> str:
     """One word of what the table shows of a method: works, rises, harms, surer, not shown.
 
+    A gain of sampled answers counts as surer whether or not it exceeds the greedy start: the row
+    `greedy start` stands beside it, and `hs2lib.report.published.surer_in_words` says which it is.
     Controls that not every seed has do not count (`missing_controls`).
 
     table: of `over_seeds`.
@@ -652,7 +672,11 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
     names = [*METHODS, *CONTROLS, *ORACLES]
-    parser.add_argument("--only", nargs="+", choices=["base", *names], default=names[:-3])
+    default = [*METHODS, *CONTROLS]
+    help = f"policies; else all methods and controls, so none of: {', '.join(ORACLES)}"
+    parser.add_argument(
+        "--only", nargs="+", choices=["base", *names], default=default, metavar="POLICY", help=help
+    )
     parser.add_argument("--folder", type=Path, default=paths.runs() / "works")
     parser.add_argument("--matrix", action="store_true", help="policies are those of make matrix")
     parser.add_argument("--dry", action="store_true", help="do not write the result")

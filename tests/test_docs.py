@@ -230,6 +230,7 @@ TITLES = {  # as benchmarks/works.py calls a method -> its title, what it starts
     "ppo": ("PPO", "SFT"),
     "ppo by the truth": ("the same, rewarded by the truth", "SFT"),
     "steerlm": ("SteerLM", "SFT"),
+    "steerlm by the truth": ("the same, labelled by the truth", "SFT"),
     "steerlm 2": ("SteerLM 2.0", "SteerLM"),
 }
 

@@ -38,6 +38,7 @@ sys.path.pop(0)
         ("ppo, blind", ppo.train),
         ("ppo, by the truth", ppo.train),
         ("steerlm, at random", steerlm.label_answers),
+        ("steerlm, by the truth", steerlm.label_answers),
         ("steerlm 2, at random", steerlm2.iterate),
         ("steerlm 2, dealt out", steerlm2.iterate),
     ],
@@ -141,6 +142,73 @@ def test_the_blind_control_moves_each_pair_to_another_prompt_of_its_kind(groups)
         assert tasks[0].family == tasks[1].family
         assert len(tasks[0].items) == len(tasks[1].items)
     assert elsewhere > len(groups) / 3
+
+
+def test_at_the_demos_size_nearly_every_pair_is_blind():
+    """Few groups of a family have a number of items alone."""
+    rated = load("helpsteer2", "embedded", split="train", n_prompts=1000, seed=0).groups
+    prompts = {group.responses: group.prompt for group in rated}
+    kept = [group for group in works.blind(rated) if group.prompt == prompts[group.responses]]
+    assert len(kept) < 0.05 * len(rated)
+
+
+def test_labels_of_the_truth_are_the_ranks_of_true_attributes(groups):
+    """An oracle whose labels were the reward model's would clear it of what it is to blame for."""
+    answers = steerlm.answers(groups)
+    labelled = works.labels_of_the_truth(answers, None, levels="fifths")
+    truth = np.concatenate([works.true_attributes(group) for group in answers])
+    labels = np.array([group.responses[0].labels for group in labelled])
+    texts = [group.responses[0].text for group in labelled]
+    assert texts == [group.responses[0].text for group in answers]
+    for column in range(5):
+        lowest = truth[labels[:, column] == 0, column]
+        highest = truth[labels[:, column] == 4, column]
+        assert lowest.max() <= highest.min()
+
+
+def test_two_samples_are_drawn_whatever_their_scores(groups):
+    """The pair is of the prompt's own samples, and the same for other scores."""
+    pairs, counts = works.two_at_random(groups, np.zeros((len(groups), 2)))
+    assert counts == {"groups": len(groups), "pairs": len(groups)}
+    for pair, group in zip(pairs, groups, strict=True):
+        assert pair.prompt == group.prompt and set(pair.responses) <= set(group.responses)
+        assert len(pair.responses) == 2 and pair.preference == -1
+    again, _ = works.two_at_random(groups, np.arange(2.0 * len(groups)).reshape(-1, 2))
+    assert again == pairs
+    order = [p.responses == g.responses for p, g in zip(pairs, groups, strict=True)]
+    assert 0 < sum(order) < len(order), "which of two is preferred is chance"
+
+
+def test_the_bases_own_samples_take_the_place_of_demonstrations(groups, monkeypatch):
+    """Same prompts, one answer each, drawn by the base at temperature 1 with the world's seed."""
+    asked = {}
+
+    def drawn(policy, prompts, **options):
+        asked.update(policy=policy, prompts=prompts, **options)
+        return prompts
+
+    monkeypatch.setattr(works, "rollouts", drawn)
+    world = SimpleNamespace(seed=3, policy=lambda name: f"the {name}")
+    works.own_samples(world)(groups)
+    assert asked["policy"] == "the base" and asked["seed"] == 3
+    assert (asked["n"], asked["temperature"], asked["top_p"]) == (1, 1.0, 1.0)
+    assert [group.prompt for group in asked["prompts"]] == [group.prompt for group in groups]
+    assert all(group.responses == () for group in asked["prompts"])
+
+
+def test_the_matrix_gives_models_and_the_commits_that_trained_them(tmp_path, monkeypatch):
+    """Of seed 2: the folders of the runs `@seed-2`; the commit stands in their manifest."""
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
+    monkeypatch.setattr(works, "load_policy", str)
+    world = works.World(2, tmp_path / "works", matrix=True)
+    assert world.policy("ppo") == str(tmp_path / "runs/demo/10_ppo@seed-2/policy")
+    manifest = tmp_path / "reports/demo/10_ppo@seed-2/manifest.json"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text(json.dumps({"commit": "abc"}))
+    assert world.commit("ppo") == "abc"
+    first = works.World(0, tmp_path / "works", matrix=True)
+    assert first.policy("sft") == str(tmp_path / "runs/demo/07_sft/policy")
 
 
 @pytest.fixture(scope="module")
