@@ -123,9 +123,7 @@ def read(world: World) -> list[dict]:
         by_judge = judgements(world, groups)
         if name == "rated responses":
             ratings = [[response.labels for response in group.responses] for group in groups]
-            by_judge[RATINGS] = (
-                np.array(ratings, dtype=np.float64) @ works.WEIGHTS
-            )
+            by_judge[RATINGS] = np.array(ratings, dtype=np.float64) @ works.WEIGHTS
         for judge, values in by_judge.items():
             rows.append(
                 {
