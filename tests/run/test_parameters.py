@@ -14,7 +14,7 @@ from hs2lib import code, names
 from hs2lib.data.load import SETS
 from hs2lib.evaluate import ratings_or_preferences
 from hs2lib.paths import notebook as path
-from hs2lib.paths import root
+from hs2lib.paths import root, sha256
 from hs2lib.run import graph, parameters
 from hs2lib.run.parameters import ParameterError
 from hs2lib.train import recipes
@@ -331,6 +331,29 @@ def test_every_value_of_tier_paper_says_where_it_is_from():
     values = [(file, line) for file, line in lines if re.match(r" *\w+: *\S", line)]
     assert len(values) > 200 and any(line.startswith("  ") for _, line in values)
     assert not [(file, line) for file, line in values if not QUOTED.search(line)]
+
+
+def test_tier_paper_stays_as_it_is():
+    """Its values are the paper's: the small world changes, and they do not, unless somebody means it."""
+    digests = {file.name: sha256(file) for file in (root() / "params" / "paper").glob("*.yaml")}
+    lines = [f"{digest}  {name}\n" for name, digest in sorted(digests.items())]
+    recorded = root() / "tests" / "run" / "tier-paper.sha256"
+    assert "".join(lines) == recorded.read_text(), (
+        f"params/paper has changed. If that is meant, write this to {recorded.name}:\n"
+        + "".join(lines)
+    )
+
+
+@pytest.mark.parametrize("tier", ["smoke", "demo"])
+def test_what_is_trained_on_a_cpu_computes_in_float32(tier):
+    """In bfloat16 verdicts hang on the processor: its kernels round another sum."""
+    counted = 0
+    for run in [*graph.notebooks(), *graph.named_runs(tier)]:
+        _, _, recipe = graph.resolved(run, tier)
+        if hasattr(recipe, "autocast"):
+            assert recipe.autocast == "float32", run
+            counted += 1
+    assert counted > 10
 
 
 @pytest.mark.parametrize("name", ["15_ratings_or_preferences", "16_reward_benchmarks_of_today"])
