@@ -39,6 +39,24 @@ MEANINGS = {
     "surer": "a gain when sampled, which a lower temperature gives as well, and none shown greedy",
     "not shown": "no clear gain",
 }
+# A method -> an oracle of it in works.json, what that changes, and what it says if it gains.
+CAUSES = {
+    "sft": (
+        "sft, faultless",
+        "On demonstrations without a fault",
+        "So the faults of its demonstrations hold it back.",
+    ),
+    "iterative dpo": (
+        "iterative dpo, by the truth",
+        "Where the truth chooses the pairs",
+        "So the reward model's choice of pairs holds it back.",
+    ),
+    "steerlm": (
+        "steerlm, by the truth",
+        "With labels of the truth",
+        "So the reward model's labels hold it back.",
+    ),
+}
 NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five"}
 
 
@@ -94,6 +112,47 @@ def of_seeds(
             word = works["verdicts"].get(method) if is_judged else None
             return f"{words}, {word} ({MEANINGS[word]})" if word else words
     return ""
+
+
+def first_line(method: str) -> str:
+    """What the seeds show of a method, for a notebook's first line; "" where nothing is published.
+
+    The verdict with its number, and of a method that is not shown to work the cause, as far as it
+    is measured.
+
+    method: as in `of_seeds`, one of `METHODS`.
+    """
+    works = _works()
+    if method not in works.get("verdicts", {}):
+        return ""
+    titles = {name: title for title, name in METHODS.items()}
+    if method == "steerlm":
+        number = of_seeds(method, less="itself", what="quality")
+        measured = "greedy truth, quality asked for at 4 less 0"
+    else:
+        number = of_seeds(method)
+        measured = "greedy truth less its start's"
+    words = [f"In the small world, {titles[method]}, {measured}: {number}."]
+    if works["verdicts"][method] not in ("works", "rises"):
+        words.append(cause_in_words(method))
+    return " ".join(word for word in words if word)
+
+
+def cause_in_words(method: str) -> str:
+    """What holds a method back, by its oracle over the seeds, in words; "" for a method without.
+
+    method: as in `of_seeds`.
+    """
+    if method not in CAUSES:
+        return ""
+    oracle, changed, says = CAUSES[method]
+    steers = method == "steerlm"
+    row = _greedy(oracle, "itself" if steers else "start", "quality" if steers else "held out")
+    if row is None:
+        return "What holds it back was not measured over the published seeds."
+    if row["low"] <= 0:
+        says = "So something else holds it back."
+    return f"{changed} it has {_change(row, 'value')}. {says}"
 
 
 def surer_in_words(method: str, temperature: float) -> list[str]:
@@ -319,9 +378,9 @@ def costlier_in_words(method: str, faults: Iterable[str]) -> str:
     return f"Over {_seeds(len(_works()['seeds']))} they lose {' and '.join(listed)}."
 
 
-def _greedy(policy: str, less: str) -> dict | None:
+def _greedy(policy: str, less: str, what: str = "held out") -> dict | None:
     """The row of works.json on the truth of greedy answers; None where there is none."""
-    wanted = {"policy": policy, "less": less, "temperature": 0.0, "what": "held out"}
+    wanted = {"policy": policy, "less": less, "temperature": 0.0, "what": what}
     wanted["measure"] = "truth"
     for row in _works().get("means", []):
         if all(row.get(key) == value for key, value in wanted.items()):

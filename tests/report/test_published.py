@@ -33,6 +33,36 @@ def test_a_method_has_its_verdict_and_an_oracle_has_none(works):
     assert published.of_seeds("iterative dpo, by the truth") == words
 
 
+def test_the_first_line_has_the_verdict_and_the_measured_cause(works):
+    """A gain of the oracle names what it changed; without one, or a measurement, it says that."""
+    works()
+    line = published.first_line("iterative dpo")
+    assert line.startswith(
+        "In the small world, Iterative DPO, greedy truth less its start's: over two seeds -0.30 "
+    )
+    assert line.endswith(
+        "Where the truth chooses the pairs it has -0.30 (-0.40 to -0.20). "
+        "So something else holds it back."
+    )
+    assert published.first_line("dpo") == ""
+    row = {"temperature": 0.0, "measure": "truth", "seeds": 2}
+    quality = {"less": "itself", "what": "quality", "value": 0.1, "low": -0.1, "high": 0.3}
+    gains = {**quality, "value": 0.5, "low": 0.4, "high": 0.6}
+    steered = {"policy": "steerlm", **row, **quality}
+    oracle = {"policy": "steerlm, by the truth", **row, **gains}
+    works(means=[steered], verdicts={"steerlm": "not shown"})
+    assert published.first_line("steerlm").endswith("was not measured over the published seeds.")
+    works(means=[steered, oracle], verdicts={"steerlm": "not shown"})
+    assert published.first_line("steerlm") == (
+        "In the small world, SteerLM, greedy truth, quality asked for at 4 less 0: "
+        "over two seeds +0.10 (-0.10 to +0.30), not shown (no clear gain). "
+        "With labels of the truth it has +0.50 (+0.40 to +0.60). "
+        "So the reward model's labels hold it back."
+    )
+    works(means=[steered, oracle], verdicts={"steerlm": "works"})
+    assert "holds" not in published.first_line("steerlm"), "a method that works has no such cause"
+
+
 def test_each_control_has_its_own_level_and_the_lead_over_it(works):
     """By hand: blind gains .7 and the method .5 more; at random loses .5 and the method leads by 1.7."""
     row = {"temperature": 0.0, "what": "held out", "measure": "truth", "seeds": 2}
