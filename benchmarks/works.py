@@ -570,6 +570,8 @@ def rows_of(world: World, name: str, asked: Sequence[str]) -> list[dict]:
         if name != "base":
             references["start"] = world.measured(STARTS[method], temperature)
             references["greedy start"] = world.measured(STARTS[method], 0.0)
+        if name in METHODS and name != "sft":
+            references["sft"] = world.measured("sft", temperature)
         for control in controls:
             references[control] = world.measured(control, temperature)
         for reference, frame in references.items():

@@ -292,6 +292,7 @@ def greedy_table(works):
             return f"{plain(row['value'], '+')} (only {row['seeds']} seeds)"
         return numbers
 
+    has_sft = ("dpo", "held out", 0.0, "sft") in by_key
     commits = set()
     for of_seed in works["commits"].values():
         commits |= {commit[:7] for commit in of_seed.values() if commit}
@@ -300,8 +301,9 @@ def greedy_table(works):
         f"{works['prompts']} held-out prompts ([works.json](reports/benchmarks/works.json), "
         f"commit {', '.join(sorted(commits))}).",
         "",
-        "| method | from | greedy | sampled at .7 | less its control, greedy | verdict |",
-        "|---|---|---|---|---|---|",
+        f"| method | from | greedy | sampled at .7 | {'greedy, less SFT | ' if has_sft else ''}"
+        "less its control, greedy | verdict |",
+        "|---|---|---|---|---|---|" + ("---|" if has_sft else ""),
     ]
     for method, (title, start) in TITLES.items():
         policy = method.replace(" by the truth", ", by the truth")
@@ -322,10 +324,12 @@ def greedy_table(works):
         for name in published.not_run(method):
             less.append(f"{name.partition(', ')[2]}: not run yet")
         warm = cell(policy, "held out", 0.7, "start")
+        above_sft = cell(policy, "held out", 0.0, "sft")
         word = works["verdicts"].get(method, "")
         if method in works["missing"]:
             word += f" (without {', '.join(name.partition(', ')[2] for name in works['missing'][method])})"
-        lines.append(f"| {title} | {start} | {greedy} | {warm} | {'; '.join(less)} | {word} |")
+        numbers = [greedy, warm, above_sft] if has_sft else [greedy, warm]
+        lines.append(f"| {' | '.join([title, start, *numbers, '; '.join(less), word])} |")
     asked = cell("steerlm", "quality", 0.0, "itself")
     if asked:
         lines += [

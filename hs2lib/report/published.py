@@ -502,6 +502,24 @@ def means(less: str = "itself", *, what: str = "held out", measure: str = "truth
     return pd.DataFrame(rows, columns=["policy", "temperature", "mean", "low", "high"])
 
 
+def beside_sft() -> pd.DataFrame:
+    """The truth of each method's answers less that of SFT's, over the published seeds.
+
+    Columns: method, and one for each temperature with cells as "+1.20 [+1.01, +1.39]". Empty where
+    nothing is published.
+    """
+    table = means("sft")
+    if table.empty:
+        return pd.DataFrame()
+    table["at"] = ["greedy" if not at else f"at T = {at:g}" for at in table.temperature]
+    table["cell"] = [
+        f"{row.mean:+.2f} [{row.low:+.2f}, {row.high:+.2f}]" for row in table.itertuples()
+    ]
+    wide = table.pivot(index="policy", columns="at", values="cell")
+    wide = wide.reindex(index=table.policy.unique(), columns=table["at"].unique())
+    return wide.rename_axis(index="method", columns=None).reset_index()
+
+
 def verdicts() -> pd.DataFrame:
     """What the published seeds say of each method, greedy and sampled, beside its controls.
 

@@ -63,6 +63,29 @@ def test_the_first_line_has_the_verdict_and_the_measured_cause(works):
     assert "holds" not in published.first_line("steerlm"), "a method that works has no such cause"
 
 
+def test_all_methods_stand_beside_sft_at_each_temperature(works):
+    works()
+    assert published.beside_sft().empty, "no row is less SFT"
+    means = []
+    for policy, value in (("iterative dpo", 0.4), ("steerlm 2", 0.2)):
+        for temperature in (0.0, 0.7):
+            row = {"policy": policy, "less": "sft", "what": "held out", "measure": "truth"}
+            numbers = {"value": value, "low": value - 0.1, "high": value + 0.1, "seeds": 2}
+            means.append({**row, **numbers, "temperature": temperature})
+    works(means=means)
+    assert published.beside_sft().to_dict("records") == [
+        {
+            "method": title,
+            "greedy": cell,
+            "at T = 0.7": cell,
+        }
+        for title, cell in (
+            ("Iterative DPO", "+0.40 [+0.30, +0.50]"),
+            ("SteerLM 2.0", "+0.20 [+0.10, +0.30]"),
+        )
+    ]
+
+
 def test_each_control_has_its_own_level_and_the_lead_over_it(works):
     """By hand: blind gains .7 and the method .5 more; at random loses .5 and the method leads by 1.7."""
     row = {"temperature": 0.0, "what": "held out", "measure": "truth", "seeds": 2}
