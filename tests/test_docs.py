@@ -392,6 +392,14 @@ def test_the_readmes_numbers_are_those_of_the_benchmarks():
     assert [number for number in readme_numbers() if number not in text] == []
 
 
+def test_the_page_on_the_small_world_has_the_shares_that_are_feasible():
+    committed = benchmark("feasibility")["shares"]
+    shares = {row["means within"]: row for row in committed if row["severity"] == "as committed"}
+    text = " ".join((CHECKOUT / "docs/small-world.md").read_text().split())
+    assert f"up to {shares[0.1]['share (%)']:.0f} % of the rated answers" in text
+    assert f"up to {shares[0.4]['share (%)']:.0f} % within .4" in text
+
+
 def test_the_audits_page_has_the_numbers_of_readers_of_real_edits():
     result = benchmark("real_edits")
     *kinds, whole = result["edits"]

@@ -38,6 +38,7 @@ from hs2lib.corpus.tasks import (
     requests,
 )
 from hs2lib.corpus.text import Manner, respond
+from hs2lib.data.load import load
 from hs2lib.data.tables import ratings_array, table
 from hs2lib.group import ATTRIBUTES
 from hs2lib.paths import root
@@ -332,6 +333,27 @@ def test_the_base_reads_every_fact_often_and_two_kinds_of_text():
                 lines[f"The {field} of {name} is {value}."] for field, value in fields.items()
             ]
             assert min(stated) >= 5, (kind, name, stated)
+
+
+@pytest.mark.slow
+def test_the_page_on_the_small_world_says_how_often_reserved_facts_are_stated_and_asked_for():
+    facts = {}
+    for entities in ENTITIES.values():
+        for name, fields in entities.items():
+            facts |= {
+                f"The {field} of {name} is {fields[field]}.": f"{name}/{field}" for field in fields
+            }
+    reserved = {line for line, key in facts.items() if is_reserved(key)}
+    texts = islice(base_texts.pretraining(), 60_000)
+    documents = [text for text in texts if isinstance(text, str)]
+    stated = sum(line in reserved for text in documents for line in re.split(r"(?<=\.) ", text))
+    held_out = load("helpsteer2", "embedded", split="validation", n_prompts=400, seed=200).groups
+    asked = [key for group in held_out for key in generate.task_of(group.id).keys if "/" in key]
+    share = 100 * np.mean([is_reserved(key) for key in asked])
+    page = " ".join((root() / "docs" / "small-world.md").read_text().split())
+    assert f"{len(reserved)} of the {len(facts)} facts are reserved" in page
+    assert f"400 such prompts ask for, {share:.0f} % are reserved ones" in page
+    assert f"{stated:,} times in its first 60,000 texts" in page
 
 
 # --- edits
