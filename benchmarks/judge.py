@@ -8,11 +8,14 @@ seed the reward model of the demo is asked about
     the rated responses that it was tested on, and
     eight answers of SFT, DPO and PPO to prompts that no training text holds, at temperature .7.
 
+and, pair by pair, about held-out answers that differ in one fault (`hs2lib.corpus.one_fault`).
+
 Of the answers to one prompt: Pearson's R of score and truth, and the share of pairs that truly
 differ (`APART`) of which the better one has the higher score. Beside it stand rules that read
 nothing, and a judge that learnt from answers under other prompts (`works.blind`). Then the best of
 up to 64 answers of SFT is taken by reward models of 1/16, 1/4 and all of the rated prompts, with
-Gao's law fitted to each (`hs2lib.evaluate.overoptimisation`). Beside them stands R of the
+Gao's law fitted to each (`hs2lib.evaluate.overoptimisation`). PPO is trained on the scores of the
+same reward models, and his other law is fitted to its rounds. Beside them stands R of the
 truth with the annotators' ratings: a reference, and no upper bound.
 
 Numbers are one a seed; intervals are Student's t over seeds. What is finished is kept by seed.
@@ -34,10 +37,13 @@ from matplotlib.figure import Figure
 from works import World
 
 from hs2lib import paths
+from hs2lib.align import ppo
+from hs2lib.corpus import one_fault
 from hs2lib.corpus.grade import true_attributes, true_goodness
 from hs2lib.data.load import load
-from hs2lib.evaluate import best_of_n, overoptimisation
+from hs2lib.evaluate import best_of_n, by_round, overoptimisation, published_judge
 from hs2lib.evaluate.best_of_n import BY_SCORE, LIKELIEST, LONGEST
+from hs2lib.evaluate.response_rows import TRUTH
 from hs2lib.group import Group
 from hs2lib.models import reward_training
 from hs2lib.models.reward_model import RewardModel
@@ -52,6 +58,7 @@ N_PROMPTS = 100  # held-out prompts that policies answer
 N_ANSWERS = 8  # to each
 N_BEST_PROMPTS = 64
 N_BEST = 64  # answers of SFT to each
+N_FAULTY = 200  # held-out prompts whose answers differ in one fault
 APART = 0.5  # points of goodness by which a pair truly differs
 LAW_AT = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]
 
@@ -169,6 +176,52 @@ def pressed(world: World) -> list[dict]:
     return rows
 
 
+def read_by_fault(world: World) -> list[dict]:
+    """How often a judge scores the faultless answer above the same with one fault; a tie is half."""
+    pairs = one_fault.pairs(N_FAULTY, 300 + world.seed)
+    faults = [one_fault.change_of(pair) for pair in pairs]
+    rows = []
+    for judge, model in (
+        (published_judge.REWARD_MODEL, world.reward_model),
+        (published_judge.BLIND, world.blind_judge),
+    ):
+        scores = (model.score(pairs).numpy() @ works.WEIGHTS).reshape(len(pairs), 2)
+        higher = pd.Series(50.0 * (1 + np.sign(scores[:, 0] - scores[:, 1])))
+        for fault, share in higher.groupby(faults, sort=False).mean().items():
+            row = {"seed": world.seed, "fault": fault, "judge": judge}
+            rows.append(row | {"higher (%)": float(share)})
+    return rows
+
+
+def trained(world: World) -> list[dict]:
+    """PPO on the score of each size's reward model: what it gains, and Gao's law of its rounds.
+
+    With the matrix the training on all ratings is that of notebook 10, which is read and not made.
+    """
+    rows = []
+    for size in SIZES:
+        setup = world.setup(works.NOTEBOOKS["ppo"])
+        if size == "all" and world.matrix:
+            setup = replace(setup, place=None)  # the run's own folder
+        policy = world.policy("sft")
+        data = ppo.load_data(setup)
+        prompts = ppo.prepare(policy, data, setup)
+        reward = ppo.fold_reward(reward_model_of(world, size), data, setup)
+        model = ppo.actor_critic(policy, reward, setup)
+        result = ppo.train(model, prompts, reward, world.policy("sft"), setup)
+        curves = by_round.of_ppo(result, prompts, reward)
+        law = overoptimisation.of_ppo(result, prompts, curves, setup.recipe)
+        row = {"seed": world.seed, "judge": f"reward model, {size} of the ratings"}
+        row["truth gained"] = float(curves[TRUTH].iloc[-1] - curves[TRUTH].iloc[0])
+        row["kl"] = float(curves.kl.iloc[-1])
+        fitted = dict.fromkeys(published_judge.LAW, float("nan"))
+        if law is not None:
+            of_law = (law.alpha, law.beta, law.peak)
+            fitted = {n: float(x.estimate) for n, x in zip(fitted, of_law, strict=True)}
+        rows.append(row | fitted)
+    return rows
+
+
 def ceiling(world: World) -> list[dict]:
     """R of the true attributes with the annotators' ratings, by attribute, on rated responses."""
     rated = load("helpsteer2", "embedded", n_prompts=3000, seed=world.seed).groups
@@ -184,7 +237,9 @@ def ceiling(world: World) -> list[dict]:
 
 PARTS: dict[str, tuple[Callable[[World], list[dict]], list[str]]] = {
     "read": (read, ["set", "judge"]),
+    "by fault": (read_by_fault, ["fault", "judge"]),
     "pressed": (pressed, ["judge"]),
+    "trained": (trained, ["judge"]),
     "ceiling": (ceiling, ["attribute"]),
 }
 
