@@ -372,6 +372,35 @@ def test_the_readmes_sentences_on_five_seeds_are_those_of_works():
     assert f"above SteerLM, and above SFT by {above_sft}" in text
 
 
+def test_the_readmes_other_sentences_are_those_of_their_results():
+    """What labels of style move, learners of ratings and preferences, real pairs, processors."""
+    text = " ".join(README.read_text().split())
+    wanted = ("steerlm", "verbosity", 0.0, "itself", "verbosity")
+    keys = ("policy", "what", "temperature", "less", "measure")
+    (moved,) = [
+        row for row in benchmark("works")["means"] if tuple(row[key] for key in keys) == wanted
+    ]
+    interval = f"[{plain(moved['low'], '+')}, {plain(moved['high'], '+')}]"
+    assert f"moves true verbosity, {plain(moved['value'], '+')} {interval}" in text
+    losses = benchmark("losses")
+    of_pairs = [row for row in losses["differences"] if row["measure"] == "pairs right, %"]
+    of_pairs = {(row["first"], row["second"]): row for row in of_pairs}
+    begun = of_pairs["plain-begun", "plain"]
+    interval = f"[{begun['low']:.1f}, {begun['high']:.1f}]"
+    assert f"by {begun['difference']:.1f} points {interval}" in text
+    again = of_pairs["plain-begun", "helpfulness-again"]
+    assert again["low"] < 0 < again["high"], "not shown to order more than what trains as long"
+    rule = losses["real"]["rows"][-1]
+    share = f"{rule['value']:.1f} % ({rule['low']:.1f} to {rule['high']:.1f})"
+    assert rule["learner"] == "longer answer" and len(losses["real"]["rows"]) == 12
+    assert f"On {losses['real']['pairs']} real pairs" in text
+    assert f"the longer answer is the preferred one in {share}. Eleven linear heads" in text
+    processors = benchmark("processors")
+    assert processors["figure"].startswith("0 of 900 answers differ")
+    assert f"After {processors['steps']} steps under the kernels of other processors" in text
+    assert "none of 900 answers had changed" in text
+
+
 def readme_numbers():
     """What README has to say of speed, by the benchmarks."""
     ratio = {
