@@ -20,8 +20,8 @@ from hs2lib.evaluate.comparison import Comparison
 from hs2lib.evaluate.questions import beside_0, mean
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
-from hs2lib.report import style
 from hs2lib.report.answers import Answer
+from hs2lib.report.report import digits_of
 from hs2lib.stats.bootstrap import bootstrap
 
 TREATS = "answers that treat what was asked (%)"
@@ -188,7 +188,7 @@ def _change_of(row: pd.Series) -> str:
     """The difference of a part with its interval, a row of `parts_of`."""
     low = row["95 % low"]
     high = row["95 % high"]
-    digits = style.digits_of(low, high)
+    digits = digits_of(low, high)
     interval = f"{low:+.{digits}f} to {high:+.{digits}f}"
     return f"{row.part} ({row.difference:+.{digits}f}, {interval})"
 

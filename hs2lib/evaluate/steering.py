@@ -32,8 +32,9 @@ from hs2lib.group import ATTRIBUTES, Group, named_numbers
 from hs2lib.models.policy import Policy
 from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
-from hs2lib.report import published, style
+from hs2lib.report import published
 from hs2lib.report.answers import Answer
+from hs2lib.report.report import digits_of
 from hs2lib.stats import describe
 from hs2lib.stats.bootstrap import Interval
 from hs2lib.train.recipes import SteerLM
@@ -527,7 +528,7 @@ def _number(value: float, low: float, high: float) -> str:
         return f"{value:+.2f} (no interval: all answers are alike)"
     if value == low == high == 0:
         return "0 (the same on every prompt)"
-    digits = style.digits_of(low, high)
+    digits = digits_of(low, high)
     return f"{value:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})"
 
 

@@ -19,6 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy.optimize import isotonic_regression
 
 from hs2lib.report import style
+from hs2lib.report.report import digits_of
 
 sns.set_theme(**style.THEME)
 
@@ -735,7 +736,7 @@ def cross(slopes: pd.DataFrame, own: dict[str, tuple[str, ...]], *, title: str =
             slope, low, high = cells.loc[(name, attribute), ["slope", "95 % low", "95 % high"]]
             weight = "bold" if low > 0 or high < 0 else "normal"
             centred = {"ha": "center", "va": "center", "family": "DejaVu Sans"}
-            digits = style.digits_of(low, high)
+            digits = digits_of(low, high)
             number = f"{slope:+z.{digits}f}"
             interval = f"{low:+z.{digits}f} to {high:+z.{digits}f}"
             if slope == low == high == 0:

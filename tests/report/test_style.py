@@ -90,11 +90,3 @@ def test_a_saved_figure_has_200_dots_an_inch_and_letters():
     plt.close(fig)
     assert Image.open(saved["png"]).size == (400, 200)
     assert b"/Type0" in saved["pdf"].getvalue() and b"/Type3" not in saved["pdf"].getvalue()
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "digits"),
-    [(0.1, 0.2, 2), (-0.08, 0.003, 3), (-0.08, -0.003, 3), (0.0, 0.2, 2), (1e-17, 0.3, 2)],
-)
-def test_two_decimals_hide_no_sign_of_a_bound(low, high, digits):
-    assert style.digits_of(low, high) == digits
