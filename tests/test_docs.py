@@ -401,6 +401,13 @@ def test_the_readmes_other_sentences_are_those_of_their_results():
     assert "none of 900 answers had changed" in text
 
 
+def test_the_published_demo_is_of_one_commit():
+    """Its notebooks, seeds and named runs stand side by side in 14, and README speaks of them as one."""
+    manifests = list((CHECKOUT / "reports/published/demo").glob("*/manifest.json"))
+    commits = {json.loads(manifest.read_text())["commit"] for manifest in manifests}
+    assert len(manifests) >= 18 and len(commits) == 1, commits
+
+
 def readme_numbers():
     """What README has to say of speed, by the benchmarks."""
     ratio = {
