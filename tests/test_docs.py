@@ -408,6 +408,17 @@ def test_the_published_demo_is_of_one_commit():
     assert len(manifests) >= 18 and len(commits) == 1, commits
 
 
+def test_the_readme_has_the_means_of_the_published_seeds():
+    folder = CHECKOUT / "reports/published/demo/14_paper_tables_and_figures"
+    table = pd.read_csv(folder / "small-world-table-4-short.csv", index_col="model")
+    greedy = table["truth, greedy"].str.partition(" ± ")[0]
+    text = " ".join(README.read_text().split())
+    assert (
+        f"SFT has a truth of {greedy['SFT']}, DPO {greedy['DPO']}, PPO {greedy['PPO']} "
+        f"and SteerLM 2.0 {greedy['SteerLM 2.0']}." in text
+    )
+
+
 def readme_numbers():
     """What README has to say of speed, by the benchmarks."""
     ratio = {
