@@ -432,14 +432,19 @@ def test_commands_of_named_runs_run(checkout):
 
 @pytest.mark.slow
 def test_commands_beside_the_published_run(checkout):
-    """The published reports of 05 and 07 stand for reports of one's own, and 07's for another seed."""
+    """The published reports of 05, of 07 and of another seed of it stand for reports of one's own."""
     published = CHECKOUT / "reports/published/demo"
-    for name in ("05_reward_model_training", "07_sft"):
+    for name in ("05_reward_model_training", "07_sft", "07_sft@seed-1"):
         shutil.copytree(published / name, checkout / "reports/demo" / name)
-    shutil.copytree(published / "07_sft", checkout / "reports/demo/07_sft@seed-1")
     printed = walk(WALKS["published"], checkout, {})
-    compared = [shown for command, shown in printed.items() if "--compare" in command]
-    assert len(compared) == 3 and not any("CONCLUSION CHANGED" in shown for shown in compared)
+    compared = {command: shown for command, shown in printed.items() if "--compare" in command}
+    assert len(compared) == 3
+    (of_seeds,) = [command for command in compared if "07@seed-1=07" in command]
+    other = compared.pop(of_seeds)
+    assert "07_sft@seed-1" in other and "CONCLUSION CHANGED" in other, (
+        "another policy, another table"
+    )
+    assert not any("CONCLUSION CHANGED" in shown for shown in compared.values())
 
 
 @pytest.mark.slow
