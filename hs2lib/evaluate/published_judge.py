@@ -10,13 +10,13 @@ Notebook 06 shows it beside its own run, which is one seed. Without the file all
 Paper: silent; the laws are those of Gao et al. 2022.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from hs2lib import paths
+from hs2lib.report import published
 from hs2lib.report.report import interval
 
 PUBLISHED = "reports/benchmarks/judge.json"
@@ -35,20 +35,12 @@ def file() -> Path:
 
 def record() -> dict:
     """What `benchmarks/judge.py` wrote; {} where it is not there."""
-    place = file()
-    return json.loads(place.read_text()) if place.is_file() else {}
+    return published.written(file())
 
 
 def source() -> str:
     """Where the means over seeds come from, for a caption; "" where nothing is published."""
-    of_all = record()
-    if not of_all:
-        return ""
-    seeds = ", ".join(str(seed) for seed in of_all["seeds"])
-    return (
-        f"{PUBLISHED}, commit {of_all['commit'][:7]}: small world (generated), seeds {seeds}. "
-        "Generated data, which say nothing about the paper's"
-    )
+    return published.source_of(PUBLISHED, record())
 
 
 def read(measure: str = WITHIN) -> pd.DataFrame:

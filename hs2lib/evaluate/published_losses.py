@@ -3,7 +3,6 @@
 Notebooks 05, 06, 14 and 15 show it beside their own run, which is one seed.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from hs2lib.evaluate.learners import (
     title_of,
     wide,
 )
+from hs2lib.report import published
 
 PUBLISHED = "reports/benchmarks/losses.json"
 
@@ -49,21 +49,14 @@ def file() -> Path:
 
 def record() -> dict:
     """What `benchmarks/losses.py` wrote; {} where it is not there."""
-    place = file()
-    return json.loads(place.read_text()) if place.is_file() else {}
+    return published.written(file())
 
 
 def source() -> str:
     """Where the means over seeds come from, for a caption; "" where nothing is published."""
     of_all = record()
-    if not of_all:
-        return ""
-    seeds = ", ".join(str(seed) for seed in of_all["seeds"])
-    return (
-        f"{PUBLISHED}, commit {of_all['commit'][:7]}: small world (generated), seeds {seeds}, "
-        f"{of_all['prompts']} held-out prompts each. "
-        "Generated data, which say nothing about the paper's"
-    )
+    prompts = f", {of_all.get('prompts')} held-out prompts each"
+    return published.source_of(PUBLISHED, of_all, prompts)
 
 
 def source_of_real() -> str:

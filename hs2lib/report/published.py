@@ -10,6 +10,7 @@ nothing stands beside a run. Paper: silent.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 import pandas as pd
 
@@ -60,12 +61,31 @@ CAUSES = {
 NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five"}
 
 
+def written(file: Path) -> dict:
+    """What a benchmark wrote; {} where the file is not there."""
+    return json.loads(file.read_text()) if file.is_file() else {}
+
+
+def source_of(place: str, result: dict, more: str = "") -> str:
+    """Where means over seeds of the small world come from, for a caption; "" without a result.
+
+    Args:
+        place: of the file, from the root of the checkout.
+        result: what it holds, with seeds and commit.
+        more: what stands behind the seeds.
+    """
+    if not result:
+        return ""
+    seeds = ", ".join(str(seed) for seed in result["seeds"])
+    return (
+        f"{place}, commit {result['commit'][:7]}: small world (generated), seeds {seeds}{more}. "
+        "Generated data, which say nothing about the paper's"
+    )
+
+
 def _works() -> dict:
     """What `benchmarks/works.py` wrote, of this edition of the small world; {} without it."""
-    file = root() / WORKS
-    if not file.is_file():
-        return {}
-    published = json.loads(file.read_text())
+    published = written(root() / WORKS)
     return published if "verdicts" in published else {}
 
 
