@@ -27,8 +27,10 @@ Every gain is split into the parts of which faults are made (`hs2lib.corpus.grad
 finished is kept by seed and method, so a run that was stopped goes on; each row names the commit
 that trained its policy. With `--matrix` reward models and policies are those that `make matrix`
 left, and only controls are trained here. What the result has already of other seeds and policies
-stays in it, if it is of the same commit: five seeds may be run on several days, or machines. A
-control that not every seed has does not count for the verdict, and the result names it as missing.
+stays in it, so five seeds may be run on several days. Where that is of another commit, the starts of
+what is run now are trained anew as well, and each of their measures has to be the same to four
+decimals: else nothing is written, as it would mix two recipes. A control that not every seed has
+does not count for the verdict, and the result names it as missing.
 """
 
 import argparse
@@ -554,48 +556,57 @@ def controls_of(method: str) -> list[str]:
 # What is measured
 
 
-def rows_of(world: World, name: str, asked: Sequence[str]) -> list[dict]:
-    """Of one policy of a world: the mean of each measure at each temperature, and less its start's.
-
-    asked: the policies that are measured. Controls that are not among them are left out.
-    """
-    method = name.partition(", ")[0]
-    controls = []
-    if name in METHODS:
-        controls = [control for control in controls_of(name) if control in asked]
+def rows_of(world: World, name: str) -> list[dict]:
+    """Of one policy of a world: the mean of each measure at each temperature."""
     rows = []
     for temperature in TEMPERATURES:
-        own = world.measured(name, temperature)
-        references = {"itself": 0 * own}
-        if name != "base":
-            references["start"] = world.measured(STARTS[method], temperature)
-            references["greedy start"] = world.measured(STARTS[method], 0.0)
-        if name in METHODS and name != "sft":
-            references["sft"] = world.measured("sft", temperature)
-        for control in controls:
-            references[control] = world.measured(control, temperature)
-        for reference, frame in references.items():
-            rows += _row_by_measure(world, name, "held out", temperature, reference, own - frame)
-        if method == "steerlm" and name != "base":
+        measured = {"held out": world.measured(name, temperature)}
+        if name.partition(", ")[0] == "steerlm":
             for what in ASKED:
-                moved = world.steered(name, what, temperature)
-                rows += _row_by_measure(world, name, what, temperature, "itself", moved)
-                for control in controls:
-                    less = moved - world.steered(control, what, temperature)
-                    rows += _row_by_measure(world, name, what, temperature, control, less)
+                measured[what] = world.steered(name, what, temperature)
+        for what, frame in measured.items():
+            for measure in frame:
+                row = {"seed": world.seed, "policy": name, "what": what, "temperature": temperature}
+                value = float(frame[measure].mean())
+                rows.append(row | {"less": "itself", "measure": measure, "value": value})
     return rows
 
 
-def _row_by_measure(
-    world: World, name: str, what: str, temperature: float, less: str, frame: pd.DataFrame
-) -> list[dict]:
-    """A row for the mean over prompts of each measure."""
-    rows = []
-    for measure in frame:
-        row = {"seed": world.seed, "policy": name, "what": what, "temperature": temperature}
-        row |= {"less": less, "measure": measure, "value": float(frame[measure].mean())}
-        rows.append(row)
-    return rows
+def references(name: str, what: str, temperature: float) -> dict[str, tuple[str, float]]:
+    """What the measures of a policy are held against: the policy and temperature, by its name.
+
+    what: "held out", or what was steered, which is held against controls alone.
+    """
+    held_against = {}
+    method = name.partition(", ")[0]
+    if name != "base" and what == "held out":
+        held_against["start"] = (STARTS[method], temperature)
+        held_against["greedy start"] = (STARTS[method], 0.0)
+        if name in METHODS and name != "sft":
+            held_against["sft"] = ("sft", temperature)
+    if name in METHODS:
+        held_against |= {control: (control, temperature) for control in controls_of(name)}
+    return held_against
+
+
+def with_differences(rows: Iterable[dict]) -> list[dict]:
+    """The rows, and those of each policy less what it is held against, where that was measured.
+
+    Both are means over the same prompts, so their difference is the mean of the paired ones.
+
+    rows: of `rows_of`, every seed.
+    """
+    every = []
+    at = {}
+    for row in rows:
+        at[row["seed"], row["policy"], row["what"], row["temperature"], row["measure"]] = row
+    for (seed, policy, what, temperature, measure), row in at.items():
+        every.append(row)
+        for less, (other, warmth) in references(policy, what, temperature).items():
+            reference = at.get((seed, other, what, warmth, measure))
+            if reference is not None:
+                every.append(row | {"less": less, "value": row["value"] - reference["value"]})
+    return every
 
 
 def over_seeds(rows: Sequence[dict]) -> pd.DataFrame:
@@ -692,38 +703,41 @@ def main() -> None:
         return
     torch.set_num_threads(1)  # the small base gains nothing by a second one
     is_written = not (options.dry or options.set)
-    earlier = {"rows": [], "commits": {}}
+    starts = [STARTS[name.partition(", ")[0]] for name in options.only if name != "base"]
+    names = list(dict.fromkeys(["base", *starts, *options.only]))
+    earlier = {"rows": [], "commits": {}, "to match": []}
     if is_written:
-        earlier = rows_before(options.seeds, options.only)
+        earlier = rows_before(options.seeds, names)
     rows = []
     for seed in options.seeds:
         world = World(seed, options.folder, settings_of(options.set), options.matrix)
-        for name in ["base", *(name for name in options.only if name != "base")]:
-            rows += rows_of(world, name, options.only)
-            show(rows, seed, name)
+        for name in names:
+            rows += same_as_before(rows_of(world, name), earlier["to match"])
+            show(with_differences(rows), seed, name)
     if is_written:
-        policies = [name for name in {row["policy"] for row in rows} if name != "base"]
         commits = {seed: dict(of_seed) for seed, of_seed in earlier["commits"].items()}
         for seed in options.seeds:
             world = World(seed, options.folder, matrix=options.matrix)
-            of_seed = {name: world.commit(name) for name in sorted(policies)}
+            of_seed = {name: world.commit(name) for name in names if name != "base"}
             commits[str(seed)] = commits.get(str(seed), {}) | of_seed
         write(earlier["rows"] + rows, commits)
 
 
 def rows_before(seeds: Sequence[int], policies: Sequence[str]) -> dict:
-    """Rows and commits that the result has already, but for these policies (and the base) of seeds.
+    """Rows (of `rows_of`) and commits that the result has, but for these policies of seeds.
 
-    Raises SystemExit where they are of another commit: their mean would be one of two recipes.
+    Returns: rows, commits (by seed and policy), and `to match`: all rows of another commit, which
+        those of the same policies have to match (`same_as_before`).
     """
-    result = {"rows": [], "commits": {}}
+    result = {"rows": [], "commits": {}, "to match": []}
     if not RESULT.is_file():
         return result
     written = json.loads(RESULT.read_text())
     if "verdicts" not in written:  # it is of the small world's first edition
         return result
-    anew = {(seed, name) for seed in seeds for name in ["base", *policies]}
+    anew = {(seed, name) for seed in seeds for name in policies}
     wide = pd.read_csv(RESULT.with_suffix(".csv"))
+    wide = wide[wide["less"] == "itself"]
     every = wide.melt(KEYS, var_name="measure").dropna(subset="value").to_dict("records")
     result["rows"] = [row for row in every if (row["seed"], row["policy"]) not in anew]
     kept = {(str(row["seed"]), row["policy"]) for row in result["rows"]}
@@ -732,12 +746,41 @@ def rows_before(seeds: Sequence[int], policies: Sequence[str]) -> dict:
         if of_kept:
             result["commits"][seed] = of_kept
     if kept and written["commit"] != report.commit():
-        others = ", ".join(sorted({seed for seed, _ in kept}))
-        raise SystemExit(
-            f"{RESULT.name} has seeds {others} of commit {written['commit']}, this is "
-            f"{report.commit()}: check that commit out, or run all seeds anew"
-        )
+        result["to match"] = every
     return result
+
+
+def same_as_before(rows: list[dict], earlier: Sequence[dict]) -> list[dict]:
+    """The rows of one policy, if none has another value than the result of another commit.
+
+    rows: of `rows_of`.
+    earlier: `to match` of `rows_before`; empty where all is of one commit.
+
+    Raises:
+        SystemExit: a measure differs, or the policy is a start that the result lacks. A mean over
+            both would be one of two recipes.
+    """
+    if not earlier:
+        return rows
+    names = ("policy", "seed", "what", "temperature", "measure")
+    before = {tuple(row[name] for name in names): row["value"] for row in earlier}
+    which = f"{rows[0]['policy']} of seed {rows[0]['seed']}"
+    advice = "run all seeds and policies anew"
+    n_compared = 0
+    for row in rows:
+        value = before.get(tuple(row[name] for name in names))
+        if value is None:
+            continue
+        n_compared += 1
+        if abs(row["value"] - value) > 1e-4:  # it is written with four decimals
+            raise SystemExit(
+                f"{which} has {row['measure']} {row['value']:.4f} at temperature "
+                f"{row['temperature']:g}, and {value:.4f} in {RESULT.name}, which is of another "
+                f"commit: {advice}"
+            )
+    if not n_compared and rows[0]["policy"] in STARTS.values():
+        raise SystemExit(f"{RESULT.name} is of another commit and has no {which}: {advice}")
+    return rows
 
 
 def settings_of(texts: Sequence[str]) -> dict[str, dict[str, object]]:
@@ -768,8 +811,10 @@ def show(rows: Sequence[dict], seed: int, name: str) -> None:
 def write(rows: Sequence[dict], commits: dict[str, dict[str, str]]) -> None:
     """Write the result.
 
+    rows: of `rows_of`, every seed.
     commits: by seed and policy, the one that trained it.
     """
+    rows = with_differences(rows)
     table = over_seeds(rows)
     measured = set(table.policy)
     at_start = controls_at_start(rows)

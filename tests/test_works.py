@@ -308,26 +308,60 @@ def test_the_true_reward_is_standardised_on_the_rated_responses(groups):
     )
 
 
-def test_what_another_day_measured_stays_if_it_is_of_the_same_commit(tmp_path, monkeypatch):
-    """Five seeds take hours: two runs add up, but not runs of two recipes."""
-    file = tmp_path / "works.json"
-    monkeypatch.setattr(works, "RESULT", file)
-    monkeypatch.setattr(works.report, "commit", lambda: "abc")
-    assert works.rows_before([0], ["sft"]) == {"rows": [], "commits": {}}
+def row(seed, policy, value):
     key = {"what": "held out", "temperature": 0.0, "less": "itself", "measure": "truth"}
-    first = {"seed": 0, "policy": "sft", **key, "value": 1.0}
-    second = {"seed": 1, "policy": "sft", **key, "value": 2.0}
-    of_ppo = {"seed": 1, "policy": "ppo", **key, "value": 3.0}
+    return {"seed": seed, "policy": policy, **key, "value": value}
+
+
+def test_what_another_day_measured_stays(tmp_path, monkeypatch):
+    """Five seeds take hours: two runs add up."""
+    monkeypatch.setattr(works, "RESULT", tmp_path / "works.json")
+    monkeypatch.setattr(works.report, "commit", lambda: "abc")
+    nothing = {"rows": [], "commits": {}, "to match": []}
+    assert works.rows_before([0], ["sft"]) == nothing
+    first = row(0, "sft", 1.0)
+    of_ppo = row(1, "ppo", 3.0)
     commits = {"0": {"sft": "abc"}, "1": {"sft": "abc", "ppo": "abc"}}
-    works.write([second, first, of_ppo], commits)
-    written = json.loads(file.read_text())
-    before = works.rows_before([1, 2], ["sft"])
+    works.write([row(1, "sft", 2.0), first, of_ppo], commits)
+    before = works.rows_before([1, 2], ["base", "sft"])
     assert before["rows"] == [first, of_ppo]
     assert before["commits"] == {"0": {"sft": "abc"}, "1": {"ppo": "abc"}}
-    file.write_text(json.dumps(written | {"commit": "older"}))
-    with pytest.raises(SystemExit, match="has seeds 0, 1 of commit older, this is abc"):
-        works.rows_before([1, 2], ["sft"])
-    assert works.rows_before([0, 1], ["sft", "ppo"])["rows"] == []  # all anew
+    assert before["to match"] == []
+
+
+def test_of_another_commit_stays_what_is_equal_where_both_have_it(tmp_path, monkeypatch):
+    """Else a mean would be one of two recipes. A policy that was not there before is free."""
+    monkeypatch.setattr(works, "RESULT", tmp_path / "works.json")
+    monkeypatch.setattr(works.report, "commit", lambda: "older")
+    rows = [row(0, "base", 0.5), row(0, "sft", 1.0), row(0, "ppo", 3.0)]
+    works.write(rows, {"0": {"sft": "older", "ppo": "older"}})
+    monkeypatch.setattr(works.report, "commit", lambda: "abc")
+    earlier = works.rows_before([0], ["base", "sft"])["to match"]
+    assert len(earlier) == 3
+    same = [row(0, "sft", 1.00004)]
+    assert works.same_as_before(same, earlier) == same
+    new = [row(0, "ppo, by the truth", 5.0)]
+    assert works.same_as_before(new, earlier) == new
+    words = "sft of seed 0 has truth 1.0100 at temperature 0, and 1.0000 in works.json"
+    with pytest.raises(SystemExit, match=words):
+        works.same_as_before([row(0, "sft", 1.01)], earlier)
+    with pytest.raises(SystemExit, match="has no sft of seed 1: run all seeds"):
+        works.same_as_before([row(1, "sft", 1.0)], earlier)
+    everything = works.rows_before([0], ["base", "sft", "ppo"])
+    assert everything == {"rows": [], "commits": {}, "to match": []}
+
+
+def test_a_difference_is_that_of_two_means_over_the_same_prompts():
+    rows = [row(0, "base", 0.5), row(0, "sft", 1.0), row(0, "ppo", 3.0), row(1, "ppo", 9.0)]
+    rows += [row(0, "ppo, at random", 0.75), row(0, "ppo, by the truth", 4.0)]
+    every = works.with_differences(rows)
+    less = {(r["policy"], r["less"]): r["value"] for r in every if not r["seed"]}
+    assert less["sft", "start"] == 0.5 and less["ppo", "start"] == 2.0
+    assert less["ppo", "ppo, at random"] == 2.25 and less["ppo", "sft"] == 2.0
+    assert less["ppo, by the truth", "start"] == 3.0
+    assert ("base", "start") not in less and ("sft", "sft") not in less
+    assert ("ppo, at random", "sft") not in less, "of methods alone"
+    assert [r["less"] for r in every if r["seed"]] == ["itself"], "its start was not measured"
 
 
 def test_a_control_that_a_seed_lacks_is_missing_and_does_not_count():
