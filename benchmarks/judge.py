@@ -1,6 +1,6 @@
 """What does the reward model read of what policies write, and how hard may one press on it?
 
-    python benchmarks/judge.py [--seeds 0 1 2 3 4] [--matrix] [--folder F] [--dry]
+    python benchmarks/judge.py [--seeds 0 1 2 3 4] [--trained 0 1] [--matrix] [--folder F] [--dry]
 
 In the small world the true attributes of any response are known (`hs2lib.corpus.grade`). For each
 seed the reward model of the demo is asked about
@@ -18,7 +18,8 @@ Gao's law fitted to each (`hs2lib.evaluate.overoptimisation`). PPO is trained on
 same reward models, and his other law is fitted to its rounds. Beside them stands R of the
 truth with the annotators' ratings: a reference, and no upper bound.
 
-Numbers are one a seed; intervals are Student's t over seeds. What is finished is kept by seed.
+Numbers are one a seed; intervals are Student's t over seeds. What is finished is kept by seed. PPO
+by size is most of the work: `--trained` does it for fewer seeds, and each row says of how many it is.
 """
 
 import argparse
@@ -263,7 +264,7 @@ def over_seeds(rows: Sequence[dict], keys: Sequence[str]) -> list[dict]:
             values = group[column].dropna().to_numpy()
             mean, half = works.student(values)
             row[column] = {"mean": mean, "plus or minus": half}
-        summary.append(row)
+        summary.append(row | {"seeds": len(group)})
     return summary
 
 
@@ -322,6 +323,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
+    parser.add_argument("--trained", type=int, nargs="*", help="seeds of PPO by size, of these")
     parser.add_argument("--folder", type=Path, default=paths.runs() / "works")
     parser.add_argument("--matrix", action="store_true", help="models are those of make matrix")
     parser.add_argument("--dry", action="store_true", help="do not write the result")
@@ -330,7 +332,10 @@ def main() -> None:
     result = {}
     for name, (_, keys) in PARTS.items():
         rows = []
-        for seed in options.seeds:
+        seeds = options.seeds
+        if name == "trained" and options.trained is not None:
+            seeds = options.trained
+        for seed in seeds:
             rows += kept(World(seed, options.folder, {}, options.matrix), name)
         result[name] = over_seeds(rows, keys)
         result[f"{name} by seed"] = rows

@@ -85,5 +85,34 @@ def test_over_seeds_by_hand():
     """1 and 3: mean 2, and 12.71 standard errors of 1 to either side."""
     rows = [{"seed": 0, "judge": "a", "R": 1.0}, {"seed": 1, "judge": "a", "R": 3.0}]
     (row,) = bench.over_seeds(rows, ["judge"])
-    assert row["judge"] == "a" and row["R"]["mean"] == 2
+    assert row["judge"] == "a" and row["R"]["mean"] == 2 and row["seeds"] == 2
     assert row["R"]["plus or minus"] == pytest.approx(12.706, abs=1e-3)
+
+
+def test_ppo_by_size_may_have_fewer_seeds(tmp_path, monkeypatch):
+    """It is most of the work; each row says of how many seeds it is."""
+    asked = []
+
+    def kept(world, name):
+        asked.append((name, world.seed))
+        return [{"seed": world.seed, "judge": "a", "R": float(world.seed)}]
+
+    monkeypatch.setattr(bench, "kept", kept)
+    monkeypatch.setattr(bench, "PARTS", {"read": (None, ["judge"]), "trained": (None, ["judge"])})
+    monkeypatch.setattr(bench, "drawn", stop)
+    monkeypatch.setattr(bench.torch, "set_num_threads", lambda number: None)
+    command = ["judge.py", "--seeds", "0", "1", "2", "--trained", "1"]
+    monkeypatch.setattr(sys, "argv", [*command, "--folder", str(tmp_path)])
+    with pytest.raises(Drawn) as drawn:
+        bench.main()
+    assert asked == [("read", 0), ("read", 1), ("read", 2), ("trained", 1)]
+    result = drawn.value.args[0]
+    assert [result[name][0]["seeds"] for name in ("read", "trained")] == [3, 1]
+
+
+class Drawn(Exception):
+    """Ends the command where it would draw its result."""
+
+
+def stop(result, seeds):
+    raise Drawn(result)
