@@ -1,12 +1,19 @@
 """Does another processor give other answers? The same small work under other kernels.
 
     python benchmarks/processors.py [--steps 50] [--prompts 100] [--dry]
+    python benchmarks/processors.py --demo FOLDER [--prompts 200] [--dry]
 
 Libraries choose their kernels by what a processor can do, and kernels add in another order. Each
 setting (`SETTINGS`) makes them choose as on another processor. Under each one a process of its own
 trains the reward model, SFT and DPO of tier demo for some steps and answers held-out prompts
 greedily. Two runs as it is come first: they must be equal to the last bit. Then answers that differ
 are counted, and the largest difference of a score is taken.
+
+With `--demo` notebooks 05 to 13 of tier demo run whole in a folder under two settings
+(`OF_THE_DEMO`). Every cell of their tables is compared with the published one
+(`hs2lib.launch.compare`), and every policy answers held-out prompts greedily under its own setting.
+What is finished stays in the folder, so a run that was stopped goes on. The result gets a part
+"demo", and keeps its others.
 """
 
 import argparse
@@ -18,10 +25,14 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 import works
 
 from hs2lib import paths
+from hs2lib.group import Group
+from hs2lib.launch import compare
+from hs2lib.models.policy import Policy
 from hs2lib.models.rollout import rollouts
 from hs2lib.report import report
 
@@ -34,6 +45,12 @@ SETTINGS: dict[str, dict[str, str]] = {
 }
 SEED = 93  # of which no result is
 POLICIES = ("base", "sft", "dpo")
+RESULT = paths.reports() / "benchmarks" / "processors.json"
+
+# Kernels of no vector instructions, in torch and in oneDNN at once.
+OTHER = SETTINGS["torch without vector instructions"] | SETTINGS["oneDNN with SSE4.1 only"]
+OF_THE_DEMO = {"as it is": {}, "torch and oneDNN without vector instructions": OTHER}
+NOTEBOOKS = ("05", "06", "07", "08", "09", "10", "11", "12", "13")
 
 
 def computed(folder: Path, steps: int, n_prompts: int) -> dict:
@@ -43,21 +60,98 @@ def computed(folder: Path, steps: int, n_prompts: int) -> dict:
     world = works.World(SEED, folder, dict.fromkeys(names, short))
     answers = {}
     for name in POLICIES:
-        answered = rollouts(
-            world.policy(name),
-            world.held_out[:n_prompts],
-            n=1,
-            temperature=0.0,
-            top_p=1.0,
-            max_new_tokens=works.LONGEST,
-            seed=SEED,
-            batch=256,
-            progress=False,
-        )
+        answered = greedy(world.policy(name), world, n_prompts)
         answers[name] = [group.responses[0].text for group in answered]
         if name == "base":
             scores = world.reward_model.score(answered)  # [R, A]
     return {"answers": answers, "scores": scores.tolist()}
+
+
+def greedy(
+    policy: Policy, world: works.World, n_prompts: int, label: str | None = None
+) -> list[Group]:
+    """A policy's likeliest answers to held-out prompts of a world."""
+    return rollouts(
+        policy,
+        world.held_out[:n_prompts],
+        n=1,
+        temperature=0.0,
+        top_p=1.0,
+        max_new_tokens=works.LONGEST,
+        label=label,
+        seed=world.seed,
+        batch=256,
+        progress=False,
+    )
+
+
+def answers_of_the_demo(folder: Path, n_prompts: int) -> dict[str, list[str]]:
+    """The answers of the policies that the demo left, by method.
+
+    folder: where what they answer is kept.
+    """
+    world = works.World(0, folder, matrix=True)
+    answers = {}
+    for method in works.METHODS:
+        label = works.TARGET if method.startswith("steerlm") else None
+        answered = greedy(world.policy(method), world, n_prompts, label)
+        answers[method] = [group.responses[0].text for group in answered]
+    return answers
+
+
+def demo(folder: Path, n_prompts: int) -> dict:
+    """Run the demo's trainings and evaluations under each of `OF_THE_DEMO`, and compare.
+
+    Returns: for each setting the cells of its tables by kind beside the published ones, how many of
+        them conclude something, and the conclusions that changed; and for each policy how many of
+        its greedy answers differ from those as it is.
+    """
+    settings = []
+    answers = []
+    for number, (name, variables) in enumerate(OF_THE_DEMO.items()):
+        place = folder / str(number)
+        mine = {"HS2_RUNS": str(place / "runs"), "HS2_REPORTS": str(place / "reports")}
+        environment = os.environ | variables | mine
+        command = [sys.executable, "-m", "hs2lib.run", "--tier", "demo", "--cores", "2"]
+        subprocess.run([*command, *NOTEBOOKS], env=environment, check=True)
+        file = place / "result.json"
+        if not file.is_file():
+            command = [sys.executable, __file__, "--child", str(place), "--of-the-demo"]
+            command += ["--prompts", str(n_prompts)]
+            subprocess.run(command, env=environment, check=True)
+        answers.append(json.loads(file.read_text()))
+        settings.append({"setting": name, "variables": variables} | beside(place / "reports"))
+        print(settings[-1], flush=True)
+    differ = {}
+    for method, texts in answers[0].items():
+        pairs = zip(texts, answers[1][method], strict=True)
+        differ[method] = sum(one != other for one, other in pairs)
+    return {
+        "notebooks": list(NOTEBOOKS),
+        "prompts": n_prompts,
+        "settings": settings,
+        "answers that differ": differ,
+        "device": report.device(),
+        "commit": report.commit(),
+    }
+
+
+def beside(reports: Path) -> dict:
+    """Cells of a demo's tables beside the published ones: by kind, and what concludes something."""
+    runs = compare.complete(reports / "demo")
+    pairs = {run: run for run in runs}
+    cells = compare.compare("demo", reports, paths.published_reports(), pairs)
+    return {
+        "cells": cells.kind.value_counts().to_dict(),
+        "conclusions": int(concludes(cells).sum()),
+        "changed": compare.changed(cells).drop(columns="beside").to_dict("records"),
+    }
+
+
+def concludes(cells: pd.DataFrame) -> pd.Series:
+    """Which cells have an interval or a verdict in words on both sides."""
+    has_interval = (cells["published interval"] != "") & (cells["our interval"] != "")
+    return has_interval | cells.column.isin(compare.CONCLUSIONS)
 
 
 def main() -> None:
@@ -68,11 +162,23 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50, help="of each training")
     parser.add_argument("--prompts", type=int, default=100, help="answered by each policy")
     parser.add_argument("--dry", action="store_true", help="do not write the result")
+    parser.add_argument("--demo", type=Path, metavar="FOLDER", help="run the demo whole, in here")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--of-the-demo", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.demo:
+        part = demo(options.demo, options.prompts)
+        if not options.dry:
+            paths.write(
+                RESULT, json.dumps(json.loads(RESULT.read_text()) | {"demo": part}, indent=1) + "\n"
+            )
+        return
     if options.child:
-        result = computed(options.child / "work", options.steps, options.prompts)
+        if options.of_the_demo:
+            result = answers_of_the_demo(options.child / "answered", options.prompts)
+        else:
+            result = computed(options.child / "work", options.steps, options.prompts)
         paths.write(options.child / "result.json", json.dumps(result))
         return
     results = {}
@@ -113,8 +219,10 @@ def main() -> None:
         "commit": report.commit(),
     }
     if not options.dry:
-        file = paths.reports() / "benchmarks" / "processors.json"
-        paths.write(file, json.dumps(result, indent=1) + "\n")
+        if RESULT.is_file():
+            before = json.loads(RESULT.read_text())
+            result |= {name: before[name] for name in ("demo",) if name in before}
+        paths.write(RESULT, json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
