@@ -323,11 +323,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
-    parser.add_argument("--trained", type=int, nargs="*", help="seeds of PPO by size, of these")
+    parser.add_argument("--trained", type=int, nargs="+", help="seeds of PPO by size; else all")
     parser.add_argument("--folder", type=Path, default=paths.runs() / "works")
     parser.add_argument("--matrix", action="store_true", help="models are those of make matrix")
     parser.add_argument("--dry", action="store_true", help="do not write the result")
     options = parser.parse_args()
+    if unknown := set(options.trained or ()) - set(options.seeds):
+        parser.error(f"--trained has seeds that --seeds has not: {sorted(unknown)}")
     torch.set_num_threads(1)
     result = {}
     for name, (_, keys) in PARTS.items():

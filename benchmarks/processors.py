@@ -34,7 +34,7 @@ from hs2lib.group import Group
 from hs2lib.launch import compare
 from hs2lib.models.policy import Policy
 from hs2lib.models.rollout import rollouts
-from hs2lib.report import report
+from hs2lib.report import published, report
 
 SETTINGS: dict[str, dict[str, str]] = {
     "as it is": {},
@@ -108,15 +108,16 @@ def demo(folder: Path, n_prompts: int) -> dict:
     """
     settings = []
     answers = []
+    folder = folder.absolute()  # notebooks run in folders of their own
     for number, (name, variables) in enumerate(OF_THE_DEMO.items()):
         place = folder / str(number)
         mine = {"HS2_RUNS": str(place / "runs"), "HS2_REPORTS": str(place / "reports")}
         environment = os.environ | variables | mine
         command = [sys.executable, "-m", "hs2lib.run", "--tier", "demo", "--cores", "2"]
         subprocess.run([*command, *NOTEBOOKS], env=environment, check=True)
-        file = place / "result.json"
+        file = place / f"answers-{n_prompts}.json"
         if not file.is_file():
-            command = [sys.executable, __file__, "--child", str(place), "--of-the-demo"]
+            command = [sys.executable, __file__, "--child", str(file), "--of-the-demo"]
             command += ["--prompts", str(n_prompts)]
             subprocess.run(command, env=environment, check=True)
         answers.append(json.loads(file.read_text()))
@@ -170,24 +171,25 @@ def main() -> None:
     if options.demo:
         part = demo(options.demo, options.prompts)
         if not options.dry:
-            paths.write(
-                RESULT, json.dumps(json.loads(RESULT.read_text()) | {"demo": part}, indent=1) + "\n"
-            )
+            whole = published.written(RESULT) | {"demo": part}
+            paths.write(RESULT, json.dumps(whole, indent=1) + "\n")
         return
     if options.child:
+        folder = options.child.parent
         if options.of_the_demo:
-            result = answers_of_the_demo(options.child / "answered", options.prompts)
+            result = answers_of_the_demo(folder / "answered", options.prompts)
         else:
-            result = computed(options.child / "work", options.steps, options.prompts)
-        paths.write(options.child / "result.json", json.dumps(result))
+            result = computed(folder / "work", options.steps, options.prompts)
+        paths.write(options.child, json.dumps(result))
         return
     results = {}
     for name, variables in SETTINGS.items():
         with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, __file__, "--child", folder]
+            file = Path(folder) / "result.json"
+            command = [sys.executable, __file__, "--child", str(file)]
             command += ["--steps", str(options.steps), "--prompts", str(options.prompts)]
             subprocess.run(command, env=os.environ | variables, check=True)
-            results[name] = json.loads((Path(folder) / "result.json").read_text())
+            results[name] = json.loads(file.read_text())
     first = results.pop("as it is")
     rows = []
     for name, result in results.items():
@@ -219,9 +221,8 @@ def main() -> None:
         "commit": report.commit(),
     }
     if not options.dry:
-        if RESULT.is_file():
-            before = json.loads(RESULT.read_text())
-            result |= {name: before[name] for name in ("demo",) if name in before}
+        before = published.written(RESULT)
+        result |= {name: before[name] for name in ("demo",) if name in before}
         paths.write(RESULT, json.dumps(result, indent=1) + "\n")
 
 

@@ -27,10 +27,11 @@ Every gain is split into the parts of which faults are made (`hs2lib.corpus.grad
 finished is kept by seed and method, so a run that was stopped goes on; each row names the commit
 that trained its policy. With `--matrix` reward models and policies are those that `make matrix`
 left, and only controls are trained here. What the result has already of other seeds and policies
-stays in it, so five seeds may be run on several days. Where that is of another commit, the starts of
-what is run now are trained anew as well, and each of their measures has to be the same to four
-decimals: else nothing is written, as it would mix two recipes. A control that not every seed has
-does not count for the verdict, and the result names it as missing.
+stays in it, so five seeds may be run on several days. Then the starts of what is run now are measured
+as well, and everything that the result has already must come out the same, to a rounding of the
+fourth decimal: else nothing is written, as it would mix two recipes. (A control's method is not run
+for that; name it in `--only` to have it checked.) A control that not every seed has does not count
+for the verdict, and the result names it as missing.
 """
 
 import argparse
@@ -92,7 +93,7 @@ CONTROLS = {
     "ppo, blind": "a reward model whose answers stood under other prompts",
     "steerlm, at random": "labels dealt out at random among the answers",
     "steerlm 2, at random": "the same weight for every sample",
-    "steerlm 2, dealt out": published.NOT_RUN_YET["steerlm 2, dealt out"],
+    "steerlm 2, dealt out": "the weights of a group dealt out at random among its samples",
 }
 # The same with the truth in place of the reward model: what the method could do, were the reward
 # model not to blame. And SFT on answers without a fault: how much there is to gain.
@@ -127,6 +128,7 @@ N_EVALUATED = 400  # held-out prompts
 N_STEERED = 100  # of these, prompts to steer on
 N_SAMPLED = 2  # answers to a prompt, where they differ
 LONGEST = 160  # tokens of an answer
+DECIMALS = 4  # of what is written
 N_STANDARD = 300  # of the rated groups, those that standardise the true reward
 WEIGHTS = np.array(head_weights("goodness", ATTRIBUTES))  # [A]
 
@@ -557,7 +559,10 @@ def controls_of(method: str) -> list[str]:
 
 
 def rows_of(world: World, name: str) -> list[dict]:
-    """Of one policy of a world: the mean of each measure at each temperature."""
+    """Of one policy of a world: the mean of each measure at each temperature.
+
+    Rounded as they are written, so that a policy equal to its start has a difference of exactly 0.
+    """
     rows = []
     for temperature in TEMPERATURES:
         measured = {"held out": world.measured(name, temperature)}
@@ -567,7 +572,7 @@ def rows_of(world: World, name: str) -> list[dict]:
         for what, frame in measured.items():
             for measure in frame:
                 row = {"seed": world.seed, "policy": name, "what": what, "temperature": temperature}
-                value = float(frame[measure].mean())
+                value = round(float(frame[measure].mean()), DECIMALS)
                 rows.append(row | {"less": "itself", "measure": measure, "value": value})
     return rows
 
@@ -594,19 +599,20 @@ def with_differences(rows: Iterable[dict]) -> list[dict]:
 
     Both are means over the same prompts, so their difference is the mean of the paired ones.
 
-    rows: of `rows_of`, every seed.
+    rows: of `rows_of`, every seed. A difference that is among them stays as it is.
     """
-    every = []
-    at = {}
-    for row in rows:
-        at[row["seed"], row["policy"], row["what"], row["temperature"], row["measure"]] = row
-    for (seed, policy, what, temperature, measure), row in at.items():
-        every.append(row)
-        for less, (other, warmth) in references(policy, what, temperature).items():
-            reference = at.get((seed, other, what, warmth, measure))
+    keys = ("seed", "policy", "what", "temperature", "measure", "less")
+    at = {tuple(row[key] for key in keys): row for row in rows}
+    for key, row in list(at.items()):
+        seed, policy, what, temperature, measure, less = key
+        if less != "itself":
+            continue
+        for name, (other, warmth) in references(policy, what, temperature).items():
+            reference = at.get((seed, other, what, warmth, measure, "itself"))
             if reference is not None:
-                every.append(row | {"less": less, "value": row["value"] - reference["value"]})
-    return every
+                value = row["value"] - reference["value"]
+                at.setdefault((*key[:-1], name), row | {"less": name, "value": value})
+    return list(at.values())
 
 
 def over_seeds(rows: Sequence[dict]) -> pd.DataFrame:
@@ -630,7 +636,8 @@ def student(values: np.ndarray) -> tuple[float, float]:
 
 def missing_controls(method: str, table: pd.DataFrame) -> list[str]:
     """The controls of a method that not every seed of it has. table: of `over_seeds`."""
-    seeds = table[table.policy == method].groupby("less").seeds.min()
+    own = table[(table.policy == method) & (table.measure == TRUTH)]
+    seeds = own.groupby("less").seeds.min()
     return [name for name in controls_of(method) if seeds.get(name, 0) < seeds.max()]
 
 
@@ -726,8 +733,8 @@ def main() -> None:
 def rows_before(seeds: Sequence[int], policies: Sequence[str]) -> dict:
     """Rows (of `rows_of`) and commits that the result has, but for these policies of seeds.
 
-    Returns: rows, commits (by seed and policy), and `to match`: all rows of another commit, which
-        those of the same policies have to match (`same_as_before`).
+    Returns: rows, commits (by seed and policy), and `to match`: where rows stay, all that the
+        result has, which those of the same policies have to match (`same_as_before`).
     """
     result = {"rows": [], "commits": {}, "to match": []}
     if not RESULT.is_file():
@@ -737,7 +744,6 @@ def rows_before(seeds: Sequence[int], policies: Sequence[str]) -> dict:
         return result
     anew = {(seed, name) for seed in seeds for name in policies}
     wide = pd.read_csv(RESULT.with_suffix(".csv"))
-    wide = wide[wide["less"] == "itself"]
     every = wide.melt(KEYS, var_name="measure").dropna(subset="value").to_dict("records")
     result["rows"] = [row for row in every if (row["seed"], row["policy"]) not in anew]
     kept = {(str(row["seed"]), row["policy"]) for row in result["rows"]}
@@ -745,16 +751,16 @@ def rows_before(seeds: Sequence[int], policies: Sequence[str]) -> dict:
         of_kept = {name: commit for name, commit in of_seed.items() if (seed, name) in kept}
         if of_kept:
             result["commits"][seed] = of_kept
-    if kept and written["commit"] != report.commit():
-        result["to match"] = every
+    if kept:
+        result["to match"] = [row for row in every if row["less"] == "itself"]
     return result
 
 
 def same_as_before(rows: list[dict], earlier: Sequence[dict]) -> list[dict]:
-    """The rows of one policy, if none has another value than the result of another commit.
+    """The rows of one policy, if none has another value than in the result that is there.
 
     rows: of `rows_of`.
-    earlier: `to match` of `rows_before`; empty where all is of one commit.
+    earlier: `to match` of `rows_before`; empty where nothing stays.
 
     Raises:
         SystemExit: a measure differs, or the policy is a start that the result lacks. A mean over
@@ -772,14 +778,13 @@ def same_as_before(rows: list[dict], earlier: Sequence[dict]) -> list[dict]:
         if value is None:
             continue
         n_compared += 1
-        if abs(row["value"] - value) > 1e-4:  # it is written with four decimals
+        if abs(row["value"] - value) > 1.5 * 10**-DECIMALS:
             raise SystemExit(
-                f"{which} has {row['measure']} {row['value']:.4f} at temperature "
-                f"{row['temperature']:g}, and {value:.4f} in {RESULT.name}, which is of another "
-                f"commit: {advice}"
+                f"{which} has {row['measure']} {row['value']:.4f} ({row['what']}, temperature "
+                f"{row['temperature']:g}), and {value:.4f} in {RESULT.name}: {advice}"
             )
     if not n_compared and rows[0]["policy"] in STARTS.values():
-        raise SystemExit(f"{RESULT.name} is of another commit and has no {which}: {advice}")
+        raise SystemExit(f"{RESULT.name} has no {which} to compare with: {advice}")
     return rows
 
 
@@ -811,7 +816,7 @@ def show(rows: Sequence[dict], seed: int, name: str) -> None:
 def write(rows: Sequence[dict], commits: dict[str, dict[str, str]]) -> None:
     """Write the result.
 
-    rows: of `rows_of`, every seed.
+    rows: of `rows_of` and `rows_before`, every seed.
     commits: by seed and policy, the one that trained it.
     """
     rows = with_differences(rows)
@@ -853,7 +858,7 @@ def write(rows: Sequence[dict], commits: dict[str, dict[str, str]]) -> None:
         "device": report.device(),
         "commit": report.commit(),
     }
-    paths.write(RESULT.with_suffix(".csv"), wide.round(4).to_csv())
+    paths.write(RESULT.with_suffix(".csv"), wide.round(DECIMALS).to_csv())
     paths.write(RESULT, json.dumps(result, indent=1) + "\n")
     draw()
 
@@ -866,6 +871,7 @@ NAMES = {
     "ppo": "PPO less SFT",
     "ppo, by the truth": "   judged by the truth",
     "steerlm": "SteerLM less SFT",
+    "steerlm, by the truth": "   labelled by the truth",
     "steerlm 2": "SteerLM 2.0 less SteerLM",
 }
 

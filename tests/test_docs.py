@@ -321,8 +321,6 @@ def greedy_table(works):
                 less.append(f"{short}: it stays {start} in {still} of {n_seeds} seeds")
             else:
                 less.append(f"{short}: {cell(method, 'held out', 0.0, name)}")
-        for name in published.not_run(method):
-            less.append(f"{name.partition(', ')[2]}: not run yet")
         warm = cell(policy, "held out", 0.7, "start")
         above_sft = cell(policy, "held out", 0.0, "sft")
         word = works["verdicts"].get(method, "")

@@ -44,10 +44,10 @@ def test_the_demo_runs_under_both_settings_and_differing_answers_are_counted(tmp
         setting = env.get("ATEN_CPU_CAPABILITY", "")
         ran.append((setting, "hs2lib.run" in command, Path(env["HS2_RUNS"]).parent.name))
         if "--child" in command:
-            place = Path(command[command.index("--child") + 1])
-            place.mkdir(parents=True, exist_ok=True)
+            file = Path(command[command.index("--child") + 1])
+            file.parent.mkdir(parents=True, exist_ok=True)
             last = "other" if setting else "same"
-            (place / "result.json").write_text(json.dumps({"sft": ["same", last]}))
+            file.write_text(json.dumps({"sft": ["same", last]}))
 
     monkeypatch.setattr(bench.subprocess, "run", run)
     monkeypatch.setattr(bench, "beside", lambda reports: {"changed": []})

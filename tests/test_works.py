@@ -3,8 +3,10 @@
 import importlib
 import inspect
 import json
+import re
 import sys
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
@@ -286,9 +288,7 @@ def test_the_control_that_deals_weights_out_has_the_same_weights_at_other_sample
     assert moved > 0
 
 
-def test_controls_that_were_not_run_yet_are_known_to_the_notebooks():
-    """What stands beside a run names them, and names no control that is gone."""
-    assert set(published.NOT_RUN_YET) <= set(works.CONTROLS)
+def test_the_control_that_cannot_move_is_known_to_the_notebooks():
     assert published.CANNOT_MOVE in works.CONTROLS
 
 
@@ -324,12 +324,14 @@ def test_what_another_day_measured_stays(tmp_path, monkeypatch):
     commits = {"0": {"sft": "abc"}, "1": {"sft": "abc", "ppo": "abc"}}
     works.write([row(1, "sft", 2.0), first, of_ppo], commits)
     before = works.rows_before([1, 2], ["base", "sft"])
-    assert before["rows"] == [first, of_ppo]
+    assert [row for row in before["rows"] if row["less"] == "itself"] == [first, of_ppo]
+    of_start = [row for row in before["rows"] if row["less"] == "start"]
+    assert [(row["policy"], row["value"]) for row in of_start] == [("ppo", 1.0)]
     assert before["commits"] == {"0": {"sft": "abc"}, "1": {"ppo": "abc"}}
-    assert before["to match"] == []
+    assert [row["policy"] for row in before["to match"]] == ["sft", "ppo", "sft"]
 
 
-def test_of_another_commit_stays_what_is_equal_where_both_have_it(tmp_path, monkeypatch):
+def test_what_is_equal_where_both_have_it_stays(tmp_path, monkeypatch):
     """Else a mean would be one of two recipes. A policy that was not there before is free."""
     monkeypatch.setattr(works, "RESULT", tmp_path / "works.json")
     monkeypatch.setattr(works.report, "commit", lambda: "older")
@@ -342,10 +344,10 @@ def test_of_another_commit_stays_what_is_equal_where_both_have_it(tmp_path, monk
     assert works.same_as_before(same, earlier) == same
     new = [row(0, "ppo, by the truth", 5.0)]
     assert works.same_as_before(new, earlier) == new
-    words = "sft of seed 0 has truth 1.0100 at temperature 0, and 1.0000 in works.json"
-    with pytest.raises(SystemExit, match=words):
+    words = "sft of seed 0 has truth 1.0100 (held out, temperature 0), and 1.0000 in works.json"
+    with pytest.raises(SystemExit, match=re.escape(words)):
         works.same_as_before([row(0, "sft", 1.01)], earlier)
-    with pytest.raises(SystemExit, match="has no sft of seed 1: run all seeds"):
+    with pytest.raises(SystemExit, match="has no sft of seed 1 to compare with: run all"):
         works.same_as_before([row(1, "sft", 1.0)], earlier)
     everything = works.rows_before([0], ["base", "sft", "ppo"])
     assert everything == {"rows": [], "commits": {}, "to match": []}
@@ -362,6 +364,21 @@ def test_a_difference_is_that_of_two_means_over_the_same_prompts():
     assert ("base", "start") not in less and ("sft", "sft") not in less
     assert ("ppo, at random", "sft") not in less, "of methods alone"
     assert [r["less"] for r in every if r["seed"]] == ["itself"], "its start was not measured"
+    kept = row(0, "ppo", 2.0001) | {"less": "start"}
+    again = works.with_differences([*rows, kept])
+    assert [r for r in again if (r["policy"], r["less"]) == ("ppo", "start")] == [kept]
+    assert len(again) == len(every)
+
+
+def test_a_new_control_that_keeps_its_start_is_exactly_0_beside_kept_rows(monkeypatch):
+    """Kept rows have four decimals: a finer mean of the same answers would differ from them."""
+    measured = pd.DataFrame({"truth": [0.1, 0.2, 0.4]})
+    world = works.World(0, Path("nowhere"))
+    monkeypatch.setattr(world, "measured", lambda name, temperature: measured)
+    control = works.rows_of(world, "ppo, at random")
+    kept = [row(0, "sft", 0.2333) | {"temperature": t} for t in works.TEMPERATURES]
+    every = works.with_differences([*kept, *control])
+    assert works.controls_at_start(every) == {"ppo, at random": 1}
 
 
 def test_a_control_that_a_seed_lacks_is_missing_and_does_not_count():

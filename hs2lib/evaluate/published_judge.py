@@ -85,9 +85,11 @@ def pressed() -> pd.DataFrame:
 def trained() -> pd.DataFrame:
     """The law of PPO by the share of the ratings that its reward model learnt from, as text.
 
-    Judges down; across the truth of the last round less the first, the KL there, and the law.
+    Judges down; across the truth of the last round less the first, the KL there, and the law. The
+    last column says of how many seeds a row is, which may be fewer than those of the other tables.
     """
-    return _by_judge("trained", ["truth gained", "kl", *LAW])
+    frame = _by_judge("trained", ["truth gained", "kl", *LAW])
+    return frame.assign(seeds=[row["seeds"] for row in record().get("trained", [])])
 
 
 def ceiling() -> pd.DataFrame:

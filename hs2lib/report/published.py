@@ -28,10 +28,6 @@ METHODS = {
 }
 # A control whose loss is least, with no gradient, at its start: SteerLM 2.0 with equal weights.
 CANNOT_MOVE = "steerlm 2, at random"
-# Controls of `benchmarks/works.py` that came after its last result, in its words.
-NOT_RUN_YET = {
-    "steerlm 2, dealt out": "the weights of a group dealt out at random among its samples",
-}
 # A verdict of works.json -> what it means.
 MEANINGS = {
     "works": "above its start and above every control that trained",
@@ -320,8 +316,7 @@ def kept_its_start(control: str, name: str = "this control") -> str:
 def control_sentences(method: str) -> list[str]:
     """What a method adds to each of its controls over seeds, and what a control cannot say.
 
-    Greedy truth. Controls that were not run yet are named as such. Empty where nothing is
-    published. method: as in `of_seeds`.
+    Greedy truth. Empty where nothing is published. method: as in `of_seeds`.
     """
     works = _works()
     if method not in works.get("verdicts", {}):
@@ -340,24 +335,9 @@ def control_sentences(method: str) -> list[str]:
             kept = kept_its_start(name)
             if kept:
                 lines.append(kept)
-    for meaning in not_run(method).values():
-        lines.append(f"A control of {title_of[method]} is not run yet: {meaning}.")
     if f"{method}, blind" not in controls:
         lines.append(f"No blind control was run for {title_of[method]}.")
     return lines
-
-
-def not_run(method: str) -> dict[str, str]:
-    """The controls of a method that the result does not have yet -> their meaning.
-
-    method: as in `of_seeds`.
-    """
-    measured = {row["policy"] for row in _works().get("means", [])}
-    missing = {}
-    for name, meaning in NOT_RUN_YET.items():
-        if name.startswith(f"{method}, ") and name not in measured:
-            missing[name] = meaning
-    return missing
 
 
 def _parts(method: str, parts: Iterable[str]) -> list[dict]:

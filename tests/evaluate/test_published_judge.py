@@ -32,7 +32,8 @@ def judged(tmp_path, monkeypatch):
         {"judge": judge, **best, **law}
         for judge in ("reward model, all of the ratings", "blind reward model")
     ]
-    trained = [{"judge": pressed[0]["judge"], "truth gained": mean(1.1), "kl": mean(3.0), **law}]
+    of_ppo = {"truth gained": mean(1.1), "kl": mean(3.0), "seeds": 1}
+    trained = [{"judge": pressed[0]["judge"], **of_ppo, **law}]
     ceiling = [{"attribute": "coherence", "R of truth and ratings": mean(0.8)}]
     result = {"seeds": [0, 1], "commit": "0123456789", "read": read, "by fault": by_fault}
     result |= {"pressed": pressed, "trained": trained, "ceiling": ceiling}
@@ -61,7 +62,9 @@ def test_each_table_has_its_means_with_intervals(judged):
     assert faults.loc["jumbles", "reward model"] == "52 [47, 57]"
     pressed = published_judge.pressed()
     assert pressed.columns.tolist()[:4] == ["best of 4", "best of 16", "best of 64", "alpha"]
-    assert published_judge.trained()["truth gained"].tolist() == ["1.10 [1.00, 1.20]"]
+    trained = published_judge.trained()
+    assert trained["truth gained"].tolist() == ["1.10 [1.00, 1.20]"]
+    assert trained["seeds"].tolist() == [1], "of fewer seeds than the other tables"
     expected = pd.DataFrame({"R": {"coherence": "0.80 [0.70, 0.90]"}}).rename_axis("attribute")
     pd.testing.assert_frame_equal(published_judge.ceiling(), expected)
 
