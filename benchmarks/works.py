@@ -22,7 +22,7 @@ SteerLM is judged by what its labels move, greedy: quality asked for at level 4 
 control chooses its checkpoint as its method does, by the validation loss. One that answers as its
 start in some seed, to every prompt, did not train there: it takes nothing away, and does not count.
 SteerLM 2.0 with the same weight for every sample never can: its loss is 0 at its start, the least
-there is. It stays for the result that has it; weights dealt out within a group are the test.
+there is. Weights dealt out within a group can, as far as validation lets them.
 Every gain is split into the parts of which faults are made (`hs2lib.corpus.grade.COSTS`). What is
 finished is kept by seed and method, so a run that was stopped goes on; each row names the commit
 that trained its policy. With `--matrix` reward models and policies are those that `make matrix`
@@ -93,6 +93,7 @@ CONTROLS = {
     "ppo, blind": "a reward model whose answers stood under other prompts",
     "steerlm, at random": "labels dealt out at random among the answers",
     "steerlm 2, at random": "the same weight for every sample",
+    "steerlm 2, blind": "a reward model whose answers stood under other prompts",
     "steerlm 2, dealt out": "the weights of a group dealt out at random among its samples",
 }
 # The same with the truth in place of the reward model: what the method could do, were the reward
@@ -347,13 +348,18 @@ def steered(world: World, policy: Policy, rule: Callable[..., list[Group]] = ste
     steerlm.train(policy, steerlm.prepare(policy, labelled, setup), setup)
 
 
-def reweighted(world: World, policy: Policy, weights: Callable[..., list] = steerlm2.weigh) -> None:
-    """SteerLM 2.0. weights: of `steerlm2.iterate`."""
+def reweighted(
+    world: World,
+    policy: Policy,
+    *,
+    reward_model: RewardModel | None = None,
+    weights: Callable[..., list] = steerlm2.weigh,
+) -> None:
+    """SteerLM 2.0. reward_model, weights: of `steerlm2.iterate`; None for the world's."""
     setup = world.setup(NOTEBOOKS["steerlm 2"])
     prompts = steerlm2.load_prompts(setup)
-    steerlm2.iterate(
-        policy, world.policy("sft"), world.reward_model, prompts, setup, weights=weights
-    )
+    judge = reward_model or world.reward_model
+    steerlm2.iterate(policy, world.policy("sft"), judge, prompts, setup, weights=weights)
 
 
 METHODS: dict[str, Callable[..., None]] = {
@@ -546,6 +552,7 @@ CHANGED: dict[str, tuple[str, Callable[[World], object]]] = {
     "steerlm, at random": ("rule", lambda world: labels_dealt_out),
     "steerlm, by the truth": ("rule", lambda world: labels_of_the_truth),
     "steerlm 2, at random": ("weights", lambda world: all_alike),
+    "steerlm 2, blind": ("reward_model", lambda world: world.blind_judge),
     "steerlm 2, dealt out": ("weights", lambda world: weights_dealt_out),
 }
 
