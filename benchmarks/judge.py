@@ -6,7 +6,7 @@ In the small world the true attributes of any response are known (`hs2lib.corpus
 seed the reward model of the demo is asked about
 
     the rated responses that it was tested on, and
-    eight answers of SFT, DPO and PPO to prompts that no training text holds, at temperature .7.
+    eight answers of SFT and of PPO to prompts that no training text holds, at temperature .7,
 
 and, pair by pair, about held-out answers that differ in one fault (`hs2lib.corpus.one_fault`).
 
@@ -51,7 +51,7 @@ from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
 from hs2lib.report import figures, report
 
-POLICIES = ("sft", "dpo", "ppo")
+POLICIES = ("sft", "ppo")  # the start of PPO, and where pressing led
 # Share of the rated prompts -> its judge in `audit.py`, so that one training serves both.
 SIZES = {"all": "all ratings", "1/4": "a quarter", "1/16": "a sixteenth"}
 RATINGS = "the annotators' ratings"  # the ceiling: no judge, what a judge learns from
