@@ -525,7 +525,7 @@ def verdicts() -> pd.DataFrame:
 
     Columns: method; verdict (works, harms, surer or not shown); truth, greedy and at the other
     temperatures, less the start's; and greedy less that of the control nearest to the method, of
-    those that every seed has and that can move. A cell is as "+1.20 [+1.01, +1.39]". Of SteerLM the
+    those that every seed has and that never stayed at their start. A cell is as "+1.20 [+1.01, +1.39]". Of SteerLM the
     numbers say how much better answers are that were asked for quality 4 in place of 0, and its
     name says so. Empty where nothing is published.
     """
@@ -547,7 +547,7 @@ def verdicts() -> pd.DataFrame:
             at = f"at {line['temperature']:g}" if line["temperature"] else "greedy"
             row[f"{at}, less start"] = _cell(line)
         is_control = own.less.isin(works["controls"]) & (own.seeds == len(works["seeds"]))
-        is_control &= own.less != CANNOT_MOVE
+        is_control &= ~own.less.isin(works.get("at their start", {}))
         controls = own[is_control & (own.temperature == 0)]
         if len(controls):
             row["greedy, less nearest control"] = _cell(controls.loc[controls.value.idxmin()])

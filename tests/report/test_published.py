@@ -150,6 +150,28 @@ def test_a_verdict_is_of_the_truth_less_the_start_and_of_nothing_else(works):
     assert published.of_seeds("steerlm", temperature=0.7) == number, "the verdict is greedy's"
 
 
+def test_a_control_that_stayed_at_its_start_is_no_nearest_control(works):
+    """By hand: of 0.2 and 0.5 less two controls the smaller one does not count."""
+    row = {"policy": "dpo", "temperature": 0.0, "what": "held out", "measure": "truth", "seeds": 2}
+    means = [
+        row | {"less": less, "value": value, "low": value - 0.1, "high": value + 0.1}
+        for less, value in (("start", 0.2), ("dpo, at random", 0.2), ("dpo, blind", 0.5))
+    ]
+    result = {
+        "means": means,
+        "seeds": [0, 1],
+        "controls": {"dpo, at random": "drawn", "dpo, blind": "moved"},
+        "verdicts": {"dpo": "works"},
+        "at their start": {"dpo, at random": 1},
+    }
+    works(**result)
+    (line,) = published.verdicts().to_dict("records")
+    assert line["greedy, less nearest control"] == "+0.50 [+0.40, +0.60]"
+    works(**result | {"at their start": {}})
+    (line,) = published.verdicts().to_dict("records")
+    assert line["greedy, less nearest control"] == "+0.20 [+0.10, +0.30]"
+
+
 def test_the_sign_of_what_the_seeds_show(works):
     """By hand: -.4 to -.2 is a loss, -.4 to +.2 nothing."""
     works()
