@@ -40,7 +40,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
 
@@ -127,6 +127,9 @@ TEMPERATURES = (0.0, 0.7, 1.0)
 TOP_P = {0.0: 1.0, 0.7: 0.9, 1.0: 1.0}  # paper: at .7 section 4 samples from .9
 N_EVALUATED = 400  # held-out prompts
 N_STEERED = 100  # of these, prompts to steer on
+N_LABELLED = 300  # conversations of demonstrations; the labels of their answers are dealt out
+QUALITY = ("helpfulness", "correctness", "coherence")
+STYLE = ("complexity", "verbosity")
 N_SAMPLED = 2  # answers to a prompt, where they differ
 LONGEST = 160  # tokens of an answer
 DECIMALS = 4  # of what is written
@@ -273,7 +276,7 @@ class World:
         label = TARGET if name.startswith("steerlm") else None
         return self.kept(
             f"{name}, {temperature:g}",
-            lambda: self.answered(name, self.held_out, temperature, label),
+            partial(self.answered, name, self.held_out, temperature, label),
         )
 
     def steered(self, name: str, what: str, temperature: float) -> pd.DataFrame:
@@ -281,13 +284,32 @@ class World:
         levels = []
         for level, label in zip((0, 4), ASKED[what], strict=True):
             asked = self.held_out[:N_STEERED]
-            make = self.answered_by(name, asked, temperature, label)
+            make = partial(self.answered, name, asked, temperature, label)
             levels.append(self.kept(f"{name}, {what} {level}, {temperature:g}", make))
         return levels[1] - levels[0]
 
-    def answered_by(self, *arguments: object) -> Callable[[], pd.DataFrame]:
-        """A call of `answered` for later."""
-        return lambda: self.answered(*arguments)
+    def labels_read(self, name: str) -> pd.DataFrame:
+        """By how much an answer's own labels make it likelier than another's, nats an answer.
+
+        Demonstrations that nothing was trained on stand under labels of the kind that the policy
+        was trained on. `QUALITY` and `STYLE` are dealt out among them, one kind at a time. 0 where
+        a policy does not read its label.
+        """
+        policy = self.policy(name)
+        setup = self.setup(NOTEBOOKS["steerlm"])
+        judge = Truth() if name.endswith("by the truth") else self.reward_model
+        seed = 300 + self.seed
+        held_out = load(
+            "demonstrations", "embedded", split="validation", n_prompts=N_LABELLED, seed=seed
+        ).groups
+        labelled = steerlm.label(steerlm.answers(held_out), judge, levels=setup.recipe.levels)
+        others = Random(seed).sample(labelled, len(labelled))
+        columns = {"prompt": [group.id for group in labelled]}
+        own = log_probs(policy, labelled)
+        for column, kind in (("quality, nats", QUALITY), ("style, nats", STYLE)):
+            moved = [with_labels_of(*pair, kind) for pair in zip(labelled, others, strict=True)]
+            columns[column] = own - log_probs(policy, moved)
+        return pd.DataFrame(columns).set_index("prompt")
 
     def kept(self, name: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
         """A table by prompt, made where it is not kept."""
@@ -557,6 +579,22 @@ CHANGED: dict[str, tuple[str, Callable[[World], object]]] = {
 }
 
 
+def with_labels_of(answer: Group, other: Group, names: Sequence[str]) -> Group:
+    """A labelled answer with those labels of another one that have these names."""
+    response = answer.responses[0]
+    labels = list(response.labels)
+    for name in names:
+        place = answer.attributes.index(name)
+        labels[place] = other.responses[0].labels[place]
+    return replace(answer, responses=(replace(response, labels=tuple(labels)),))
+
+
+def log_probs(policy: Policy, labelled: Sequence[Group]) -> np.ndarray:
+    """The log-probability of each answer under its label line, nats, float64 [answers]."""
+    rows = policy.rows(steerlm.items(policy, labelled), "log-probs")  # [answers]
+    return rows.double().numpy().ravel()
+
+
 def controls_of(method: str) -> list[str]:
     """The names of a method's controls."""
     return [name for name in CONTROLS if name.partition(", ")[0] == method]
@@ -576,6 +614,9 @@ def rows_of(world: World, name: str) -> list[dict]:
         if name.partition(", ")[0] == "steerlm":
             for what in ASKED:
                 measured[what] = world.steered(name, what, temperature)
+            if temperature == 0:
+                make = partial(world.labels_read, name)
+                measured["labels"] = world.kept(f"{name}, labels", make)
         for what, frame in measured.items():
             for measure in frame:
                 row = {"seed": world.seed, "policy": name, "what": what, "temperature": temperature}

@@ -443,3 +443,38 @@ def test_without_a_result_there_is_nothing_to_draw(monkeypatch, tmp_path):
     monkeypatch.setattr(works, "RESULT", tmp_path / "works.json")
     with pytest.raises(SystemExit, match="without --draw writes it"):
         works.draw()
+
+
+def test_labels_are_dealt_out_one_kind_at_a_time_and_nats_are_of_the_own_ones(monkeypatch):
+    """By hand: a policy that only reads helpfulness gains by labels of quality and not of style."""
+    world = works.World(0, Path("nowhere"))
+    world.reward_model = works.Truth()
+    monkeypatch.setattr(world, "policy", lambda name: "a policy")
+    monkeypatch.setattr(works, "N_LABELLED", 40)
+    seen = []
+
+    def likelihood(policy, labelled):
+        seen.append([group.responses[0].labels for group in labelled])
+        return np.array([-float(labels[0]) for labels in seen[-1]])
+
+    monkeypatch.setattr(works, "log_probs", likelihood)
+    read = world.labels_read("steerlm")
+    own, of_quality, of_style = seen
+    assert [labels[3:] for labels in of_quality] == [labels[3:] for labels in own]
+    assert [labels[:3] for labels in of_style] == [labels[:3] for labels in own]
+    assert sorted(labels[:3] for labels in of_quality) == sorted(labels[:3] for labels in own)
+    moved = [other[0] - mine[0] for mine, other in zip(own, of_quality, strict=True)]
+    assert read["quality, nats"].tolist() == moved and any(moved)
+    assert read["style, nats"].tolist() == [0.0] * len(own)
+
+
+def test_the_log_probability_of_an_answer_hangs_on_its_label_line():
+    """So that a difference of two is the label's: the answer's tokens are the same."""
+    policy = works.load_policy("small")
+    groups = load("demonstrations", "embedded", n_prompts=3, seed=1).groups
+    labelled = steerlm.label(steerlm.answers(groups), works.Truth(), levels="fifths")
+    others = [works.with_labels_of(answer, labelled[-1], works.STYLE) for answer in labelled]
+    own = works.log_probs(policy, labelled)
+    assert own.shape == (len(labelled),) and (own < 0).all()
+    changed = own != pytest.approx(works.log_probs(policy, others))
+    assert changed and own[-1] == pytest.approx(works.log_probs(policy, others)[-1])

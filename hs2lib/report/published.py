@@ -168,7 +168,29 @@ def cause_in_words(method: str) -> str:
         return "What holds it back was not measured over the published seeds."
     if row["low"] <= 0:
         says = "So something else holds it back."
-    return f"{changed} it has {_change(row, 'value')}. {says}"
+    words = f"{changed} it has {_change(row, 'value')}. {says}"
+    return f"{words} {labels_in_words()}".strip() if steers else words
+
+
+def labels_in_words() -> str:
+    """How far SteerLM's policy reads its label over the seeds, in words; "" where nothing is there.
+
+    An answer's own labels make it likelier than those of another answer: by as much as they are
+    read.
+    """
+    rows = {}
+    for row in _works().get("means", []):
+        if (row["policy"], row["what"], row["less"]) == ("steerlm", "labels", "itself"):
+            rows[row["measure"]] = row
+    if not rows:
+        return ""
+    quality, style = rows["quality, nats"], rows["style, nats"]
+    reads = "hardly reads" if quality["low"] <= 0 else "reads"
+    return (
+        f"The policy {reads} what its label says of quality: an answer's own labels make it "
+        f"likelier than another's by {_change(quality, 'value')} nats, and its labels of style by "
+        f"{_change(style, 'value')}."
+    )
 
 
 def surer_in_words(method: str, temperature: float) -> list[str]:
@@ -525,9 +547,9 @@ def verdicts() -> pd.DataFrame:
 
     Columns: method; verdict (works, harms, surer or not shown); truth, greedy and at the other
     temperatures, less the start's; and greedy less that of the control nearest to the method, of
-    those that every seed has and that never stayed at their start. A cell is as "+1.20 [+1.01, +1.39]". Of SteerLM the
-    numbers say how much better answers are that were asked for quality 4 in place of 0, and its
-    name says so. Empty where nothing is published.
+    those that every seed has and that never stayed at their start. A cell is as "+1.20 [+1.01,
+    +1.39]". Of SteerLM the numbers say how much better answers are that were asked for quality 4 in
+    place of 0, and its name says so. Empty where nothing is published.
     """
     works = _works()
     table = pd.DataFrame(works.get("means", []))

@@ -59,6 +59,17 @@ def test_the_first_line_has_the_verdict_and_the_measured_cause(works):
         "With labels of the truth it has +0.50 (+0.40 to +0.60). "
         "So the reward model's labels hold it back."
     )
+    read = row | {"policy": "steerlm", "what": "labels", "less": "itself"}
+    means = [
+        read | {"measure": "quality, nats", "value": 0.01, "low": -0.02, "high": 0.04},
+        read | {"measure": "style, nats", "value": 0.1, "low": 0.05, "high": 0.15},
+    ]
+    works(means=[steered, oracle, *means], verdicts={"steerlm": "not shown"})
+    assert published.first_line("steerlm").endswith(
+        "hold it back. The policy hardly reads what its label says of quality: an answer's own "
+        "labels make it likelier than another's by +0.01 (-0.02 to +0.04) nats, and its labels of "
+        "style by +0.10 (+0.05 to +0.15)."
+    )
     works(means=[steered, oracle], verdicts={"steerlm": "works"})
     assert "holds" not in published.first_line("steerlm"), "a method that works has no such cause"
 
