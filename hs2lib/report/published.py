@@ -34,7 +34,7 @@ MEANINGS = {
     "rises": "above its start; no control left the start, so none tells the cause",
     "harms": "below the start",
     "surer": "a gain when sampled, which a lower temperature gives as well, and none shown greedy",
-    "not shown": "no clear gain",
+    "not shown": "not clearly above its start and each control",
 }
 # A method -> an oracle of it in works.json, what that changes, and what it says if it gains.
 CAUSES = {
@@ -150,8 +150,28 @@ def first_line(method: str) -> str:
         measured = "greedy truth less its start's"
     words = [f"In the small world, {titles[method]}, {measured}: {number}."]
     if works["verdicts"][method] not in ("works", "rises"):
-        words.append(cause_in_words(method))
+        words += [control_in_the_way(method), cause_in_words(method)]
     return " ".join(word for word in words if word)
+
+
+def control_in_the_way(method: str) -> str:
+    """Of a method above its start: over which control its lead holds 0; "" where there is none.
+
+    method: as in `of_seeds`, one that is judged by its start: not SteerLM.
+    """
+    start = _greedy(method, "start")
+    if start is None or start["low"] <= 0 or method == "steerlm":
+        return ""
+    works = _works()
+    passed_over = works.get("at their start", {})
+    for control, meaning in works.get("controls", {}).items():
+        lead = _greedy(method, control)
+        if lead is not None and lead["low"] <= 0 and control not in passed_over:
+            return (
+                f"It is above its start, but not shown to be above its control ({meaning}): "
+                f"{_change(lead, 'value')}."
+            )
+    return ""
 
 
 def cause_in_words(method: str) -> str:

@@ -55,7 +55,7 @@ def test_the_first_line_has_the_verdict_and_the_measured_cause(works):
     works(means=[steered, oracle], verdicts={"steerlm": "not shown"})
     assert published.first_line("steerlm") == (
         "In the small world, SteerLM, greedy truth, quality asked for at 4 less 0: "
-        "over two seeds +0.10 (-0.10 to +0.30), not shown (no clear gain). "
+        "over two seeds +0.10 (-0.10 to +0.30), not shown (not clearly above its start and each control). "
         "With labels of the truth it has +0.50 (+0.40 to +0.60). "
         "So the reward model's labels hold it back."
     )
@@ -155,7 +155,10 @@ def test_a_verdict_is_of_the_truth_less_the_start_and_of_nothing_else(works):
     asked = {"less": "itself", "what": "verbosity", "measure": "verbosity"}
     assert published.of_seeds("steerlm", **asked) == number
     assert published.of_seeds("steerlm", less="steerlm, at random") == number
-    assert published.of_seeds("steerlm") == f"{number}, not shown (no clear gain)"
+    assert (
+        published.of_seeds("steerlm")
+        == f"{number}, not shown (not clearly above its start and each control)"
+    )
     warm = row | own | {"temperature": 0.7}
     works(means=[warm], verdicts={"steerlm": "not shown"})
     assert published.of_seeds("steerlm", temperature=0.7) == number, "the verdict is greedy's"
@@ -181,6 +184,31 @@ def test_a_control_that_stayed_at_its_start_is_no_nearest_control(works):
     works(**result | {"at their start": {}})
     (line,) = published.verdicts().to_dict("records")
     assert line["greedy, less nearest control"] == "+0.20 [+0.10, +0.30]"
+
+
+def test_a_gain_that_a_control_has_too_is_said_so(works):
+    """By hand: +.6 (.3 to .9) over the start, +.2 (-.1 to .5) over the blind control."""
+    row = {"policy": "steerlm 2", "temperature": 0.0, "what": "held out", "measure": "truth"}
+    means = [
+        row | {"seeds": 2, "less": less, "value": value, "low": value - 0.3, "high": value + 0.3}
+        for less, value in (
+            ("start", 0.6),
+            ("steerlm 2, dealt out", 0.1),
+            ("steerlm 2, blind", 0.2),
+        )
+    ]
+    controls = {"steerlm 2, dealt out": "dealt out", "steerlm 2, blind": "other prompts"}
+    result = {"means": means, "controls": controls, "verdicts": {"steerlm 2": "not shown"}}
+    result["at their start"] = {"steerlm 2, dealt out": 2}
+    works(**result)
+    assert published.first_line("steerlm 2") == (
+        "In the small world, SteerLM 2.0, greedy truth less its start's: over two seeds +0.60 "
+        "(+0.30 to +0.90), not shown (not clearly above its start and each control). It is above "
+        "its start, but not shown to be above its control (other prompts): +0.20 (-0.10 to +0.50)."
+    )
+    means[0]["low"] = -0.1
+    works(**result)
+    assert "above its control" not in published.first_line("steerlm 2")
 
 
 def test_the_sign_of_what_the_seeds_show(works):
