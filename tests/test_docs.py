@@ -224,13 +224,14 @@ README = CHECKOUT / "README.md"
 MARKS = "<!-- five-seed numbers: filled from works.json -->\n", "<!-- end of five-seed numbers -->"
 TITLES = {  # as benchmarks/works.py calls a method -> its title, what it starts from
     "sft": ("SFT", "the base"),
+    "sft, faultless": ("the same, on answers without a fault", "the base"),
     "dpo": ("DPO", "SFT"),
     "iterative dpo": ("iterative DPO", "DPO"),
-    "iterative dpo by the truth": ("the same, judged by the truth", "DPO"),
+    "iterative dpo, by the truth": ("the same, judged by the truth", "DPO"),
     "ppo": ("PPO", "SFT"),
-    "ppo by the truth": ("the same, rewarded by the truth", "SFT"),
+    "ppo, by the truth": ("the same, rewarded by the truth", "SFT"),
     "steerlm": ("SteerLM", "SFT"),
-    "steerlm by the truth": ("the same, labelled by the truth", "SFT"),
+    "steerlm, by the truth": ("the same, labelled by the truth", "SFT"),
     "steerlm 2": ("SteerLM 2.0", "SteerLM"),
 }
 
@@ -299,15 +300,14 @@ def greedy_table(works):
     lines = [
         f"True goodness (0 to 7.6) above the start, mean over {n_seeds} seeds with its 95 % interval, "
         f"{works['prompts']} held-out prompts ([works.json](reports/benchmarks/works.json), "
-        f"commit {', '.join(sorted(commits))}).",
+        f"{'commit' if len(commits) == 1 else 'commits'} {', '.join(sorted(commits))}).",
         "",
         f"| method | from | greedy | sampled at .7 | {'greedy, less SFT | ' if has_sft else ''}"
         "less its control, greedy | verdict |",
         "|---|---|---|---|---|---|" + ("---|" if has_sft else ""),
     ]
     for method, (title, start) in TITLES.items():
-        policy = method.replace(" by the truth", ", by the truth")
-        greedy = cell(policy, "held out", 0.0, "start")
+        greedy = cell(method, "held out", 0.0, "start")
         if not greedy:
             continue
         controls = [name for name in works["controls"] if name.partition(", ")[0] == method]
@@ -321,8 +321,8 @@ def greedy_table(works):
                 less.append(f"{short}: it stays {start} in {still} of {n_seeds} seeds")
             else:
                 less.append(f"{short}: {cell(method, 'held out', 0.0, name)}")
-        warm = cell(policy, "held out", 0.7, "start")
-        above_sft = cell(policy, "held out", 0.0, "sft")
+        warm = cell(method, "held out", 0.7, "start")
+        above_sft = cell(method, "held out", 0.0, "sft")
         word = works["verdicts"].get(method, "")
         if method in works["missing"]:
             word += f" (without {', '.join(name.partition(', ')[2] for name in works['missing'][method])})"
@@ -368,6 +368,10 @@ def test_the_readmes_sentences_on_five_seeds_are_those_of_works():
     assert all("[-" in over_seeds(wishes[f"{method}, blind"], "") for method in ("dpo", "ppo"))
     above_sft = over_seeds(truth["steerlm 2"] - truth["sft"])
     assert f"above SteerLM, and above SFT by {above_sft}" in text
+    of_habits = over_seeds(gains["steerlm 2, blind"])
+    assert f"Under a blind reward model it gains {of_habits}" in text
+    assert "[-" in over_seeds(truth["steerlm 2"] - truth["steerlm 2, blind"], "")
+    assert 2 <= gains["sft, faultless"].mean() < 2.1 and "it gains two points" in text
 
 
 def test_the_readmes_other_sentences_are_those_of_their_results():
@@ -380,6 +384,12 @@ def test_the_readmes_other_sentences_are_those_of_their_results():
     ]
     interval = f"[{plain(moved['low'], '+')}, {plain(moved['high'], '+')}]"
     assert f"moves true verbosity, {plain(moved['value'], '+')} {interval}" in text
+    wanted = ("steerlm", "labels", 0.0, "itself", "quality, nats")
+    (read,) = [
+        row for row in benchmark("works")["means"] if tuple(row[key] for key in keys) == wanted
+    ]
+    nats, low, high = (f"{read[name]:.3f}".replace("0.", ".") for name in ("value", "low", "high"))
+    assert f"likelier than another answer's by {nats} nats [{low}, {high}]" in text
     losses = benchmark("losses")
     of_pairs = [row for row in losses["differences"] if row["measure"] == "pairs right, %"]
     of_pairs = {(row["first"], row["second"]): row for row in of_pairs}
