@@ -1,7 +1,7 @@
 """Does another processor give other answers? The same small work under other kernels.
 
     python benchmarks/processors.py [--steps 50] [--prompts 100] [--dry]
-    python benchmarks/processors.py --demo FOLDER [--prompts 200] [--dry]
+    python benchmarks/processors.py --demo FOLDER [--notebooks 05 07 08] [--prompts 200] [--dry]
 
 Libraries choose their kernels by what a processor can do, and kernels add in another order. Each
 setting (`SETTINGS`) makes them choose as on another processor. Under each one a process of its own
@@ -9,11 +9,11 @@ trains the reward model, SFT and DPO of tier demo for some steps and answers hel
 greedily. Two runs as it is come first: they must be equal to the last bit. Then answers that differ
 are counted, and the largest difference of a score is taken.
 
-With `--demo` all of tier demo runs in a folder under two settings (`OF_THE_DEMO`). Every cell of
-its tables is compared with the published one (`hs2lib.launch.compare`), but for 14, whose published
-tables have five seeds. Every policy answers held-out prompts greedily under its own setting. What
-is finished stays in the folder, so a run that was stopped goes on. The result gets a part "demo",
-and keeps its others.
+With `--demo` tier demo, or what is named of it, runs in a folder under two settings
+(`OF_THE_DEMO`). Every cell of its tables is compared with the published one
+(`hs2lib.launch.compare`), but for 14, whose published tables have five seeds. Every policy answers
+held-out prompts greedily under its own setting. What is finished stays in the folder, so a run that
+was stopped goes on. The result gets a part "demo", and keeps its others.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -86,21 +87,25 @@ def greedy(
 
 
 def answers_of_the_demo(folder: Path, n_prompts: int) -> dict[str, list[str]]:
-    """The answers of the policies that the demo left, by method.
+    """The answers of the policies that the demo left, by method, of those that were trained.
 
     folder: where what they answer is kept.
     """
     world = works.World(0, folder, matrix=True)
     answers = {}
-    for method in works.METHODS:
+    for method, notebook in works.NOTEBOOKS.items():
+        if not world.saved(notebook, "policy").is_dir():
+            continue
         label = works.TARGET if method.startswith("steerlm") else None
         answered = greedy(world.policy(method), world, n_prompts, label)
         answers[method] = [group.responses[0].text for group in answered]
     return answers
 
 
-def demo(folder: Path, n_prompts: int) -> dict:
+def demo(folder: Path, n_prompts: int, notebooks: Sequence[str] = ()) -> dict:
     """Run the demo under each of `OF_THE_DEMO`, and compare.
+
+    notebooks: those of the demo to run, with what they read; all where none is named.
 
     Returns: for each setting the cells of its tables by kind beside the published ones, how many of
         them conclude something, and the conclusions that changed; and for each policy how many of
@@ -114,7 +119,7 @@ def demo(folder: Path, n_prompts: int) -> dict:
         mine = {"HS2_RUNS": str(place / "runs"), "HS2_REPORTS": str(place / "reports")}
         environment = os.environ | variables | mine
         command = [sys.executable, "-m", "hs2lib.run", "--tier", "demo", "--cores", "2"]
-        subprocess.run(command, env=environment, check=True)
+        subprocess.run([*command, *notebooks], env=environment, check=True)
         file = place / f"answers-{n_prompts}.json"
         if not file.is_file():
             command = [sys.executable, __file__, "--child", str(file), "--of-the-demo"]
@@ -124,13 +129,15 @@ def demo(folder: Path, n_prompts: int) -> dict:
         settings.append({"setting": name, "variables": variables} | beside(place / "reports"))
         print(settings[-1], flush=True)
     differ = {}
-    for method, texts in answers[0].items():
+    for method in answers[0].keys() & answers[1].keys():
+        texts = answers[0][method]
         pairs = zip(texts, answers[1][method], strict=True)
         differ[method] = sum(one != other for one, other in pairs)
     return {
+        "notebooks": list(notebooks) or "all",
         "prompts": n_prompts,
         "settings": settings,
-        "answers that differ": differ,
+        "answers that differ": {name: differ[name] for name in works.METHODS if name in differ},
         "device": report.device(),
         "commit": report.commit(),
     }
@@ -162,13 +169,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50, help="of each training")
     parser.add_argument("--prompts", type=int, default=100, help="answered by each policy")
     parser.add_argument("--dry", action="store_true", help="do not write the result")
-    parser.add_argument("--demo", type=Path, metavar="FOLDER", help="run the demo whole, in here")
+    parser.add_argument("--demo", type=Path, metavar="FOLDER", help="run the demo, in here")
+    parser.add_argument("--notebooks", nargs="+", default=[], help="of the demo; else all")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--of-the-demo", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.demo:
-        part = demo(options.demo, options.prompts)
+        part = demo(options.demo, options.prompts, options.notebooks)
         if not options.dry:
             whole = published.written(RESULT) | {"demo": part}
             paths.write(RESULT, json.dumps(whole, indent=1) + "\n")
