@@ -419,7 +419,9 @@ def test_the_figure_says_what_works_and_which_control_did_not_train():
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert names[2] == "DPO less SFT"
     assert names[3] == "   control: at random (stays there, 4 of 5)"
-    assert names[-1] == "   control: equal weights (cannot move)"
+    assert names[-3] == "   control: equal weights (cannot move)"
+    assert names[-1] == "   control: dealt out (stays there, 4 of 5)"
+    assert "   labelled by the truth" in names
     assert fig.get_suptitle().endswith("more than their controls do: DPO and PPO")
     of_dpo = seeds[(seeds.policy == "dpo") & (seeds.what == "held out") & (seeds.less == "start")]
     marks, ticks = {}, {}

@@ -204,7 +204,8 @@ def labels_in_words() -> str:
             rows[row["measure"]] = row
     if not rows:
         return ""
-    quality, style = rows["quality, nats"], rows["style, nats"]
+    quality = rows["quality, nats"]
+    style = rows["style, nats"]
     reads = "hardly reads" if quality["low"] <= 0 else "reads"
     return (
         f"The policy {reads} what its label says of quality: an answer's own labels make it "

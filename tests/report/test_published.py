@@ -186,7 +186,7 @@ def test_a_control_that_stayed_at_its_start_is_no_nearest_control(works):
     assert line["greedy, less nearest control"] == "+0.20 [+0.10, +0.30]"
 
 
-def test_a_gain_that_a_control_has_too_is_said_so(works):
+def test_a_gain_that_a_control_has_too_stands_beside_it(works):
     """By hand: +.6 (.3 to .9) over the start, +.2 (-.1 to .5) over the blind control."""
     row = {"policy": "steerlm 2", "temperature": 0.0, "what": "held out", "measure": "truth"}
     means = [
