@@ -149,6 +149,7 @@ def beside(reports: Path) -> dict:
     pairs = {run: run for run in runs if run != OF_SEEDS}
     cells = compare.compare("demo", reports, paths.published_reports(), pairs)
     return {
+        "runs": list(pairs),
         "cells": cells.kind.value_counts().to_dict(),
         "conclusions": int(concludes(cells).sum()),
         "changed": compare.changed(cells).drop(columns="beside").to_dict("records"),
