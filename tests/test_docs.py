@@ -407,6 +407,15 @@ def test_the_readmes_other_sentences_are_those_of_their_results():
     assert processors["figure"].startswith("0 of 900 answers differ")
     assert f"After {processors['steps']} steps under the kernels of other processors" in text
     assert "none of 900 answers had changed" in text
+    as_it_is, other = processors["demo"]["settings"]
+    assert not as_it_is["changed"] and set(as_it_is["cells"]) == {"equal"}
+    n_changed = len(other["changed"])
+    assert f"{n_changed} of {other['conclusions']} conclusions changed" in text
+    assert not any("truth" in row["row"] for row in other["changed"])
+    differ = processors["demo"]["answers that differ"]
+    assert differ["sft"] == differ["dpo"] == 0
+    words = f"SFT and DPO changed none, iterative DPO {differ['iterative dpo']}"
+    assert f"Of {processors['demo']['prompts']} greedy answers {words}" in text
 
 
 def test_the_published_demo_is_of_one_commit():
