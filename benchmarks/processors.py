@@ -12,8 +12,8 @@ are counted, and the largest difference of a score is taken.
 With `--demo` tier demo, or what is named of it, runs in a folder under two settings
 (`OF_THE_DEMO`). Every cell of its tables is compared with the published one
 (`hs2lib.launch.compare`), but for 14, whose published tables have five seeds. Every policy answers
-held-out prompts greedily under its own setting. What is finished stays in the folder, so a run that
-was stopped goes on. The result gets a part "demo", and keeps its others.
+held-out prompts greedily under its own setting. Notebooks that are finished stay in the folder, so
+a run that was stopped goes on. The result gets a part "demo", and keeps its others.
 """
 
 import argparse
@@ -86,12 +86,9 @@ def greedy(
     )
 
 
-def answers_of_the_demo(folder: Path, n_prompts: int) -> dict[str, list[str]]:
-    """The answers of the policies that the demo left, by method, of those that were trained.
-
-    folder: where what they answer is kept.
-    """
-    world = works.World(0, folder, matrix=True)
+def answers_of_the_demo(n_prompts: int) -> dict[str, list[str]]:
+    """The greedy answers of the policies that the demo left, by method."""
+    world = works.World(0, paths.runs(), matrix=True)
     answers = {}
     for method, notebook in works.NOTEBOOKS.items():
         if not world.saved(notebook, "policy").is_dir():
@@ -120,11 +117,10 @@ def demo(folder: Path, n_prompts: int, notebooks: Sequence[str] = ()) -> dict:
         environment = os.environ | variables | mine
         command = [sys.executable, "-m", "hs2lib.run", "--tier", "demo", "--cores", "2"]
         subprocess.run([*command, *notebooks], env=environment, check=True)
-        file = place / f"answers-{n_prompts}.json"
-        if not file.is_file():
-            command = [sys.executable, __file__, "--child", str(file), "--of-the-demo"]
-            command += ["--prompts", str(n_prompts)]
-            subprocess.run(command, env=environment, check=True)
+        file = place / "answers.json"
+        command = [sys.executable, __file__, "--child", str(file), "--of-the-demo"]
+        command += ["--prompts", str(n_prompts)]
+        subprocess.run(command, env=environment, check=True)
         answers.append(json.loads(file.read_text()))
         settings.append({"setting": name, "variables": variables} | beside(place / "reports"))
         print(settings[-1], flush=True)
@@ -183,11 +179,10 @@ def main() -> None:
             paths.write(RESULT, json.dumps(whole, indent=1) + "\n")
         return
     if options.child:
-        folder = options.child.parent
         if options.of_the_demo:
-            result = answers_of_the_demo(folder / "answered", options.prompts)
+            result = answers_of_the_demo(options.prompts)
         else:
-            result = computed(folder / "work", options.steps, options.prompts)
+            result = computed(options.child.parent / "work", options.steps, options.prompts)
         paths.write(options.child, json.dumps(result))
         return
     results = {}
@@ -230,7 +225,8 @@ def main() -> None:
     }
     if not options.dry:
         before = published.written(RESULT)
-        result |= {name: before[name] for name in ("demo",) if name in before}
+        if "demo" in before:
+            result["demo"] = before["demo"]
         paths.write(RESULT, json.dumps(result, indent=1) + "\n")
 
 

@@ -389,7 +389,7 @@ def test_the_readmes_other_sentences_are_those_of_their_results():
         row for row in benchmark("works")["means"] if tuple(row[key] for key in keys) == wanted
     ]
     nats, low, high = (f"{read[name]:.3f}".replace("0.", ".") for name in ("value", "low", "high"))
-    assert f"likelier than another answer's by {nats} nats [{low}, {high}]" in text
+    assert f"likelier than under another answer's by {nats} nats [{low}, {high}]" in text
     losses = benchmark("losses")
     of_pairs = [row for row in losses["differences"] if row["measure"] == "pairs right, %"]
     of_pairs = {(row["first"], row["second"]): row for row in of_pairs}

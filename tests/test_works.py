@@ -401,6 +401,19 @@ def test_a_control_that_a_seed_lacks_is_missing_and_does_not_count():
     assert works.verdict("ppo", works.over_seeds(rows)) == "not shown"
 
 
+def test_a_measure_of_fewer_seeds_makes_no_control_a_missing_one():
+    """By hand: the truth of three seeds beside a control, and a later measure of one of them."""
+    rows = []
+    for seed in range(3):
+        key = {"seed": seed, "policy": "ppo", "what": "held out", "temperature": 0.0}
+        for less in ("start", *works.controls_of("ppo")):
+            rows.append(key | {"less": less, "measure": works.TRUTH, "value": 1.0})
+    rows.append(rows[-1] | {"measure": "ignores its wish"})
+    table = works.over_seeds(rows)
+    assert table.seeds.min() == 1
+    assert works.missing_controls("ppo", table) == []
+
+
 def test_the_figure_is_drawn_of_the_result_that_is_committed():
     """README shows it: a figure of an older result would tell other numbers than the table below it."""
     with Image.open(works.RESULT.with_suffix(".png")) as picture:

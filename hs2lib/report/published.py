@@ -195,8 +195,8 @@ def cause_in_words(method: str) -> str:
 def labels_in_words() -> str:
     """How far SteerLM's policy reads its label over the seeds, in words; "" where nothing is there.
 
-    An answer's own labels make it likelier than those of another answer: by as much as they are
-    read.
+    Under its own labels an answer is likelier than under those of another answer, by as much as the
+    policy reads them.
     """
     rows = {}
     for row in _works().get("means", []):
@@ -208,9 +208,9 @@ def labels_in_words() -> str:
     style = rows["style, nats"]
     reads = "hardly reads" if quality["low"] <= 0 else "reads"
     return (
-        f"The policy {reads} what its label says of quality: an answer's own labels make it "
-        f"likelier than another's by {_change(quality, 'value')} nats, and its labels of style by "
-        f"{_change(style, 'value')}."
+        f"The policy {reads} what its label says of quality. Under its own labels of quality an "
+        f"answer is likelier than under another answer's, by {_change(quality, 'value')} nats. "
+        f"For labels of style it is {_change(style, 'value')} nats."
     )
 
 

@@ -66,9 +66,9 @@ def test_the_first_line_has_the_verdict_and_the_measured_cause(works):
     ]
     works(means=[steered, oracle, *means], verdicts={"steerlm": "not shown"})
     assert published.first_line("steerlm").endswith(
-        "hold it back. The policy hardly reads what its label says of quality: an answer's own "
-        "labels make it likelier than another's by +0.01 (-0.02 to +0.04) nats, and its labels of "
-        "style by +0.10 (+0.05 to +0.15)."
+        "hold it back. The policy hardly reads what its label says of quality. Under its own "
+        "labels of quality an answer is likelier than under another answer's, by +0.01 (-0.02 to "
+        "+0.04) nats. For labels of style it is +0.10 (+0.05 to +0.15) nats."
     )
     works(means=[steered, oracle], verdicts={"steerlm": "works"})
     assert "holds" not in published.first_line("steerlm"), "a method that works has no such cause"
