@@ -107,7 +107,7 @@ test: lint ## lint, then all tests, on all cores: before a commit
 
 bench: $(READY) ## run the benchmarks on the CPU, or one: make bench NAME=score_pairs
 	@export CUDA_VISIBLE_DEVICES=; \
-	for f in benchmarks/$(if $(NAME),$(NAME),[a-z]*).py; do case $$f in */common.py|*/calibrate_*|*/same_tables.py|*/samples_*|*/make_base.py|*/base_texts.py|*/gpu_check.py) ;; *) $(BIN)/python $$f;; esac; done
+	for f in benchmarks/$(if $(NAME),$(NAME),[a-z]*).py; do case $$f in */common.py|*/calibrate_*|*/same_tables.py|*/samples_*|*/readings.py|*/make_base.py|*/base_texts.py|*/gpu_check.py) ;; *) $(BIN)/python $$f;; esac; done
 
 MODEL ?= Qwen/Qwen2.5-0.5B-Instruct
 ON_GPU := score_pairs train_reward dpo_step steerlm2_step rollout
