@@ -1,7 +1,7 @@
 """Does each method work? What it adds to the truth, greedy, beside its start and its controls.
 
     python benchmarks/works.py [--seeds 0 1 2 3 4] [--only sft dpo ..] [--matrix] [--set dpo.beta=.3]
-    python benchmarks/works.py --draw      # the figure of the result that is there, works.png
+    python benchmarks/works.py --draw      # what follows from the means that are there, works.png too
 
 In the small world the true attributes of any response are known (`hs2lib.corpus.grade`). World,
 reward model and policy are seeded; the base is frozen. Recipes are those of tier demo
@@ -628,7 +628,7 @@ def rows_of(world: World, name: str) -> list[dict]:
 def references(name: str, what: str, temperature: float) -> dict[str, tuple[str, float]]:
     """What the measures of a policy are held against: the policy and temperature, by its name.
 
-    what: "held out", or what was steered, which is held against controls alone.
+    what: "held out", or what was steered, which is held against controls and oracles alone.
     """
     held_against = {}
     method = name.partition(", ")[0]
@@ -638,7 +638,11 @@ def references(name: str, what: str, temperature: float) -> dict[str, tuple[str,
         if name in METHODS and name != "sft":
             held_against["sft"] = ("sft", temperature)
     if name in METHODS:
-        held_against |= {control: (control, temperature) for control in controls_of(name)}
+        own_oracles = [oracle for oracle in ORACLES if oracle.partition(", ")[0] == name]
+        others = controls_of(name) + own_oracles
+        if name == "ppo" and what == "held out":
+            others.append("dpo")  # the other way to learn from the same judgements
+        held_against |= {other: (other, temperature) for other in others}
     return held_against
 
 
@@ -745,17 +749,18 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="+", choices=["base", *names], default=default, metavar="POLICY", help=help
     )
-    parser.add_argument("--folder", type=Path, default=paths.runs() / "works")
+    parser.add_argument("--folder", type=Path, help="runs/works, and another one with --set")
     parser.add_argument("--matrix", action="store_true", help="policies are those of make matrix")
     parser.add_argument("--dry", action="store_true", help="do not write the result")
-    parser.add_argument("--draw", action="store_true", help="only draw the result that is there")
+    parser.add_argument("--draw", action="store_true", help="train and measure nothing")
     parser.add_argument(
         "--set", nargs="+", default=[], metavar="METHOD.SETTING=VALUE", help="to tune; not written"
     )
     options = parser.parse_args()
     if options.draw:
-        draw()
+        derive_again()
         return
+    folder = options.folder or paths.runs() / "-".join(["works", *sorted(options.set)])
     torch.set_num_threads(1)  # the small base gains nothing by a second one
     is_written = not (options.dry or options.set)
     starts = [STARTS[name.partition(", ")[0]] for name in options.only if name != "base"]
@@ -765,14 +770,14 @@ def main() -> None:
         earlier = rows_before(options.seeds, names)
     rows = []
     for seed in options.seeds:
-        world = World(seed, options.folder, settings_of(options.set), options.matrix)
+        world = World(seed, folder, settings_of(options.set), options.matrix)
         for name in names:
             rows += same_as_before(rows_of(world, name), earlier["to match"])
             show(with_differences(rows), seed, name)
     if is_written:
         commits = {seed: dict(of_seed) for seed, of_seed in earlier["commits"].items()}
         for seed in options.seeds:
-            world = World(seed, options.folder, matrix=options.matrix)
+            world = World(seed, folder, matrix=options.matrix)
             of_seed = {name: world.commit(name) for name in names if name != "base"}
             commits[str(seed)] = commits.get(str(seed), {}) | of_seed
         write(earlier["rows"] + rows, commits)
@@ -861,12 +866,31 @@ def show(rows: Sequence[dict], seed: int, name: str) -> None:
     print(name, wide.round(2).to_string(), sep="\n", flush=True)
 
 
-def write(rows: Sequence[dict], commits: dict[str, dict[str, str]]) -> None:
+def derive_again() -> None:
+    """Write the result again from the means that it has: differences, verdicts and figure.
+
+    Raises SystemExit without a result.
+    """
+    if not RESULT.is_file():
+        raise SystemExit(f"{RESULT} is not there: benchmarks/works.py without --draw writes it")
+    written = json.loads(RESULT.read_text())
+    wide = pd.read_csv(RESULT.with_suffix(".csv"))
+    rows = wide.melt(KEYS, var_name="measure").dropna(subset="value").to_dict("records")
+    write(rows, written["commits"], {key: written[key] for key in ("device", "commit")})
+
+
+def write(
+    rows: Sequence[dict],
+    commits: dict[str, dict[str, str]],
+    measured_by: dict[str, str] | None = None,
+) -> None:
     """Write the result.
 
     rows: of `rows_of` and `rows_before`, every seed.
     commits: by seed and policy, the one that trained it.
+    measured_by: device and commit that measured the rows; by default those of now.
     """
+    measured_by = measured_by or {"device": report.device(), "commit": report.commit()}
     rows = with_differences(rows)
     table = over_seeds(rows)
     measured = set(table.policy)
@@ -885,9 +909,9 @@ def write(rows: Sequence[dict], commits: dict[str, dict[str, str]]) -> None:
         row = less_start.loc[method]
         numbers = f"({row.value:+.2f}, {row.low:+.2f} to {row.high:+.2f})"
         words.append(f"{method} {word} {numbers}")
-    # Of other measures than the truth only what is greedy, as it is and less its start.
-    is_plain = (table.temperature == 0) & table.less.isin(["itself", "start"])
-    shown = table[(table.measure == TRUTH) | is_plain]
+    # Of other measures than the truth only what is greedy, and less the greedy start nothing.
+    is_greedy = (table.temperature == 0) & (table.less != "greedy start")
+    shown = table[(table.measure == TRUTH) | is_greedy]
     wide = pd.DataFrame(rows).pivot(index=KEYS, columns="measure", values="value")
     result = {
         "name": "works",
@@ -903,8 +927,7 @@ def write(rows: Sequence[dict], commits: dict[str, dict[str, str]]) -> None:
         "prompts": N_EVALUATED,
         "means": shown.round(4).to_dict("records"),
         "commits": commits,
-        "device": report.device(),
-        "commit": report.commit(),
+        **measured_by,
     }
     paths.write(RESULT.with_suffix(".csv"), wide.round(DECIMALS).to_csv())
     paths.write(RESULT, json.dumps(result, indent=1) + "\n")
@@ -925,12 +948,7 @@ NAMES = {
 
 
 def draw() -> None:
-    """Write the figure of the result that is there, beside it; none where no method was measured.
-
-    Raises SystemExit without a result.
-    """
-    if not RESULT.is_file():
-        raise SystemExit(f"{RESULT} is not there: benchmarks/works.py without --draw writes it")
+    """Write the figure of the result that is there, beside it; none where no method was measured."""
     result = json.loads(RESULT.read_text())
     if not result["verdicts"]:
         return

@@ -4,6 +4,8 @@ What is not run here is in one of two tables: run by another test, or by none, a
 every option, parameter and file that they name has to be there.
 """
 
+import importlib
+import inspect
 import itertools
 import json
 import re
@@ -214,6 +216,33 @@ def check_words(words):
         assert program in OTHERS, words
         for option, value in itertools.pairwise(words):
             assert option != "-f" or (CHECKOUT / value).is_file(), words
+
+
+@pytest.mark.parametrize("name", [name for name in graph.notebooks() if "07" <= name[:2] <= "12"])
+def test_what_a_notebook_says_under_your_own_is_there(name):
+    """Its commands with their settings, and the functions that take one of yours."""
+    cells = nbformat.read(CHECKOUT / f"notebooks/{name}.ipynb", 4).cells
+    (text,) = [cell.source for cell in cells if cell.source.startswith("## Your own")]
+    commands = [shlex.split(line) for line in re.findall(r"`(\.venv/bin/python [^`]+)`", text)]
+    assert len(commands) == 2
+    for words in commands:
+        check_words(words)
+    setting = commands[1][-1].partition("=")[0].partition(".")[2]
+    known = specification(CHECKOUT / f"notebooks/{name}.ipynb")
+    assert setting in known or setting in known["recipe"].recipe.__dataclass_fields__
+    functions = re.findall(r"`(\w+)\.(\w+)\((.*?)\)`", text)
+    assert functions
+    for module, function, arguments in functions:
+        takes = inspect.signature(
+            getattr(importlib.import_module(f"hs2lib.align.{module}"), function)
+        )
+        named = re.findall(r"(\w+)=mine", arguments)
+        assert set(named) <= set(takes.parameters), function
+        n_in_place = sum("=" not in word for word in arguments.split(","))
+        places = [p for p in takes.parameters.values() if p.kind == p.POSITIONAL_OR_KEYWORD]
+        assert n_in_place <= len(places), function
+    pages = re.findall(r"`(docs/[\w-]+\.md)`", text)
+    assert pages and all((CHECKOUT / page).is_file() for page in pages)
 
 
 @pytest.mark.slow

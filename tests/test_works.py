@@ -333,6 +333,23 @@ def test_what_another_day_measured_stays(tmp_path, monkeypatch):
     assert [row["policy"] for row in before["to match"]] == ["sft", "ppo", "sft"]
 
 
+def test_what_follows_from_the_means_is_derived_again_without_a_training(tmp_path, monkeypatch):
+    """PPO less DPO was not asked before; by hand 3 less 2.5. What is written keeps its commit."""
+    monkeypatch.setattr(works, "RESULT", tmp_path / "works.json")
+    monkeypatch.setattr(works.report, "commit", lambda: "older")
+    rows = [row(0, "sft", 1.0), row(0, "dpo", 2.5), row(0, "ppo", 3.0)]
+    works.write(rows, {"0": {"ppo": "older"}})
+    wide = pd.read_csv(tmp_path / "works.csv")
+    wide[wide["less"] != "dpo"].to_csv(tmp_path / "works.csv", index=False)
+    monkeypatch.setattr(works.report, "commit", lambda: "abc")
+    works.derive_again()
+    again = pd.read_csv(tmp_path / "works.csv")
+    pd.testing.assert_frame_equal(again, wide)
+    (of_two,) = again[again["less"] == "dpo"].truth
+    assert of_two == 0.5
+    assert json.loads(works.RESULT.read_text())["commit"] == "older"
+
+
 def test_what_is_equal_where_both_have_it_stays(tmp_path, monkeypatch):
     """Else a mean would be one of two recipes. A policy that was not there before is free."""
     monkeypatch.setattr(works, "RESULT", tmp_path / "works.json")
@@ -457,7 +474,7 @@ def test_the_figure_says_what_works_and_which_control_did_not_train():
 def test_without_a_result_there_is_nothing_to_draw(monkeypatch, tmp_path):
     monkeypatch.setattr(works, "RESULT", tmp_path / "works.json")
     with pytest.raises(SystemExit, match="without --draw writes it"):
-        works.draw()
+        works.derive_again()
 
 
 def test_labels_are_dealt_out_one_kind_at_a_time_and_nats_are_of_the_own_ones(monkeypatch):

@@ -345,7 +345,7 @@ def why_beside_sft(steps: pd.DataFrame, measure: str) -> str:
 
 
 def how_large(gains: pd.DataFrame, temperature: float) -> str:
-    """SteerLM 2.0 less SteerLM in this seed and over the published ones, greedy and sampled.
+    """SteerLM 2.0 less SteerLM in this seed and over seeds, greedy and sampled.
 
     Without the truth it is the reward model's score of sampled answers, of this seed alone.
 
@@ -361,8 +361,8 @@ def how_large(gains: pd.DataFrame, temperature: float) -> str:
     for words, measure, at in (("greedy", GREEDY, 0.0), (sampled, TRUTH, temperature)):
         seeds = published.of_seeds("steerlm 2", temperature=at).partition(", ")[0]
         own = f"By the truth, {words}: this seed {_in_words(final.loc[measure])}"
-        lines.append(f"{own}{f', published {seeds}' if seeds else ''}.")
-    if any("published" in line for line in lines):
+        lines.append(f"{own}{f', {seeds}' if seeds else ''}.")
+    if any(", over " in line for line in lines):
         lines += published.reading("steerlm 2")
     return " ".join(lines)
 

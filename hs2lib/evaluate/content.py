@@ -329,10 +329,13 @@ def change_in_words(prompt: Group, before: Answer, after: Answer) -> str:
         texts.append(f"gains back {', '.join(better)}")
     if worse:
         texts.append(f"loses {', '.join(worse)}")
-    change = "; it ".join(texts) or "loses as much by every part"
+    change = "; it ".join(texts) or "differs in no part"
     text = f"Beside {before.policy}'s answer, that of {after.policy} {change}."
     if GIVES_BACK in changed:
-        text += f" In all its truth changes by {gain.sum():+.2f} points, as attributes end at 0."
+        text += (
+            f" In all its truth changes by {gain.sum():+.2f} points: an attribute cannot fall "
+            "below 0, so the parts add up to something else."
+        )
     return text
 
 

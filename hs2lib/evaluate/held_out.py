@@ -216,8 +216,8 @@ def _cell(gain: tuple[float, float, float]) -> str:
 def sentences(beside: SideBySide) -> list[str]:
     """One sentence for each method: what it adds to its start, and what was published over seeds.
 
-    The truth decides where it is known, else the reward model's score. What the published seeds do
-    not show is called so.
+    The truth decides where it is known, else the reward model's score. Where the seeds do not show
+    what this run does, or show the opposite, that is said.
     """
     if beside.means.empty:
         return ["No policy has left answers to held-out prompts at this tier."]
@@ -235,12 +235,10 @@ def sentences(beside: SideBySide) -> list[str]:
             verdict, sign = _verdict(gains)
             line = f"**{policy} {verdict}** in this run {judge}, against {start}: {numbers}."
             seeds_sign = published.sign(method_of(policy)) if beside.truth_known else None
-            if sign and seeds_sign not in (None, sign):
-                change = "gain" if sign > 0 else "loss"
-                line = line.replace(
-                    "** in this run",
-                    f" in this seed**, whose greedy {change} the published seeds do not show,",
-                )
+            if sign and seeds_sign == -sign:
+                line += " The seeds show the opposite."
+            elif sign and seeds_sign == 0:
+                line += f" The seeds do not show a {'gain' if sign > 0 else 'loss'}."
             if beside.truth_known:
                 line += _over_seeds(policy)
             lines.append(line)

@@ -396,6 +396,7 @@ def sentences(table: pd.DataFrame) -> list[str]:
     """A sentence on each set of answers after the first, beside the first.
 
     Sets of the same prompts are compared prompt by prompt, others by whether their intervals part.
+    Nothing is compared with an R that may be anything.
 
     table: of `table`.
     """
@@ -403,6 +404,9 @@ def sentences(table: pd.DataFrame) -> list[str]:
     first = rows.iloc[0]
     texts = []
     for name, row in rows.iloc[1:].iterrows():
+        if row[R[2]] - row[R[1]] > 1.9:  # of the 2 from -1 to 1
+            texts.append(f"{name}: too few to say how R compares.")
+            continue
         change = "not shown to differ from"
         is_paired = not np.isnan(row[LESS[1]])
         is_higher = row[LESS[1]] > 0 if is_paired else row[R[1]] > first[R[2]]

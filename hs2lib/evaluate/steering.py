@@ -491,11 +491,12 @@ def _clear(cross: pd.DataFrame, steered: Steered) -> pd.DataFrame:
 
 
 def conclusion(slopes: pd.DataFrame) -> str:
-    """Whom the policy follows, by the reader who counts, and whom it does not, in a sentence."""
+    """Which labels the policy follows, by the reader who counts, and which not, in a sentence."""
     reader = slopes["read by"].iloc[0]
     counted = slopes[slopes["read by"] == reader]
     followed = counted[counted.verdict == "follows"].attribute
-    text = f"By the {reader} the policy follows {', '.join(followed) or 'no label'}."
+    shown = ", ".join(followed) or "none of its labels"
+    text = f"By the {reader} the policy is shown to follow {shown}."
     for verdict, part in counted[counted.verdict != "follows"].groupby("verdict", sort=False):
         text += f" {verdict.capitalize()}: {', '.join(part.attribute)}."
     return text
@@ -525,7 +526,7 @@ def sentences(slopes: pd.DataFrame) -> list[str]:
 def _number(value: float, low: float, high: float) -> str:
     """A number with its 95 % interval, where there is one."""
     if np.isnan(low):
-        return f"{value:+.2f} (no interval: all answers are alike)"
+        return f"{value:+.2f} (no interval: the same on every prompt)"
     if value == low == high == 0:
         return "0 (the same on every prompt)"
     digits = digits_of(low, high)
@@ -564,14 +565,14 @@ def end_sentence(ends: pd.DataFrame, steered: Steered, name: str) -> str:
 
 
 def seeds_in_words() -> list[str]:
-    """What asking for a style at 4 in place of 0 moves over the published seeds; [] without any."""
+    """What asking for a style at 4 in place of 0 moves over the seeds; [] without any."""
     lines = []
     for name in ("complexity", "verbosity"):
         change = published.of_seeds("steerlm", less="itself", what=name, measure=name)
         if change:
-            lines.append(
-                f"Published, asked for {name} 4 in place of 0, the true {name} changes: {change}."
-            )
+            lines.append(f"Asked for {name} 4 in place of 0, the true {name} changes, {change}.")
+    if lines:
+        lines.append(published.styles_in_words())
     return lines
 
 

@@ -148,10 +148,13 @@ def headline_sentences(rows: pd.DataFrame, base: str) -> list[str]:
     lines = []
     for measure in headline(rows).columns.drop("policy"):
         values = rows[rows.measure == measure].set_index("policy")["mean"]
-        line = (
-            f"{measure}: from {values.min():.2f} ({values.idxmin()}) to {values.max():.2f} "
-            f"({values.idxmax()}); {base} has {values.get(base, np.nan):.2f}."
-        )
+        if values.min() == values.max():
+            line = f"{measure}: {values.min():.2f} for every policy."
+        else:
+            line = (
+                f"{measure}: from {values.min():.2f} ({values.idxmin()}) to {values.max():.2f} "
+                f"({values.idxmax()}); {base} has {values.get(base, np.nan):.2f}."
+            )
         without = values.index[values.isna()]
         if len(without):
             line += f" No number: {', '.join(without)}."

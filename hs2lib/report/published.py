@@ -1,5 +1,6 @@
 """What was published over five seeds, to stand beside the number of one run.
 
+    first_line("dpo")            # what the seeds show of a method, in plain sentences
     of_seeds("dpo")              # "over five seeds +1.20 (+1.01 to +1.39), works (above ..)"
     controls_in_words("ppo", {"blind": "a blind judge"})    # beside its controls
     verdicts()                   # a row for each method
@@ -26,6 +27,17 @@ METHODS = {
     "SteerLM": "steerlm",
     "SteerLM 2.0": "steerlm 2",
 }
+TITLES = {name: title for title, name in METHODS.items()}
+# A method -> whose answers its own are held against.
+STARTS = {
+    "sft": "the base",
+    "dpo": "SFT",
+    "iterative dpo": "DPO",
+    "ppo": "SFT",
+    "steerlm": "SFT",
+    "steerlm 2": "SteerLM",
+}
+SAMPLED_AT = 0.7  # the temperature of the paper's section 4
 # A control whose loss is least, with no gradient, at its start: SteerLM 2.0 with equal weights.
 CANNOT_MOVE = "steerlm 2, at random"
 # A verdict of works.json -> what it means.
@@ -34,8 +46,10 @@ MEANINGS = {
     "rises": "above its start; no control left the start, so none tells the cause",
     "harms": "below the start",
     "surer": "a gain when sampled, which a lower temperature gives as well, and none shown greedy",
-    "not shown": "not clearly above its start and each control",
+    "not shown": "not shown to be above both its start and each control",
 }
+# The sign of a difference -> what it shows of a method's answers beside others.
+COMPARES = {1: "better than", 0: "not shown to differ from", -1: "worse than"}
 # A method -> an oracle of it in works.json, what that changes, and what it says if it gains.
 CAUSES = {
     "sft": (
@@ -101,7 +115,8 @@ def of_seeds(
 ) -> str:
     """A method's published mean over seeds with its interval, in words; "" where there is none.
 
-    The method's verdict follows, and in brackets what that means.
+    The method's verdict follows, and in brackets what that means. SteerLM's verdict is of what its
+    label of quality does, so nothing follows what it adds to its start.
 
     Args:
         method: as in `benchmarks/works.py`: "sft", "dpo", "iterative dpo", "ppo", "steerlm" ..,
@@ -111,47 +126,118 @@ def of_seeds(
         what: "held out", or what is steered: "quality", "complexity", "verbosity".
         measure: as in works.json.
     """
-    wanted = {
-        "policy": method,
-        "less": less,
-        "temperature": temperature,
-        "what": what,
-        "measure": measure,
-    }
-    works = _works()
-    for row in works.get("means", []):
-        if all(row.get(key) == value for key, value in wanted.items()):
-            words = f"over {_seeds(row['seeds'])} {_change(row, 'value')}"
-            # A control has no verdict, and a method's is of greedy answers alone, of the truth, and
-            # beside no control.
-            is_judged = measure == "truth" and less in ("start", "itself") and not temperature
-            word = works["verdicts"].get(method) if is_judged else None
-            return f"{words}, {word} ({MEANINGS[word]})" if word else words
-    return ""
+    row = _row(method, less, what, temperature, measure)
+    if row is None:
+        return ""
+    words = f"over {_seeds(row['seeds'])} {_change(row, 'value')}"
+    # A control has no verdict, and a method's is of greedy answers alone, of the truth, and beside
+    # no control.
+    judged_by = ("itself", "quality") if method == "steerlm" else ("start", "held out")
+    is_judged = (less, what) == judged_by and measure == "truth" and not temperature
+    word = _works()["verdicts"].get(method)
+    return f"{words}, {word} ({_meaning(method, word)})" if is_judged and word else words
+
+
+def _meaning(method: str, word: str) -> str:
+    """What the verdict on a method says of it."""
+    if word != "not shown":
+        return MEANINGS[word]
+    if method == "steerlm":
+        return "no effect of its label of quality on the truth"
+    start = _row(method, "start")
+    if start is not None and start["low"] > 0:
+        return "above its start, but not shown to be above each control"
+    return "no difference from its start"
 
 
 def first_line(method: str) -> str:
     """What the seeds show of a method, for a notebook's first line; "" where nothing is published.
 
-    The verdict with its number, and of a method that is not shown to work the cause, as far as it
-    is measured.
+    The greedy answers beside the start's; the sampled ones where they show something else; and of a
+    method that is not shown to work the cause, as far as it is measured.
 
     method: as in `of_seeds`, one of `METHODS`.
     """
     works = _works()
     if method not in works.get("verdicts", {}):
         return ""
-    titles = {name: title for title, name in METHODS.items()}
+    seeds = _seeds(len(works["seeds"]))
     if method == "steerlm":
-        number = of_seeds(method, less="itself", what="quality")
-        measured = "greedy truth, quality asked for at 4 less 0"
+        row = _row(method, "itself", "quality")
+        shows = {1: "makes", 0: "is not shown to make", -1: "does not make"}[_sign(row)]
+        words = [
+            f"Over {seeds}, asking SteerLM for quality 4 in place of 0 {shows} greedy answers "
+            f"better: {_change(row, 'value')} points of truth.",
+            styles_in_words(),
+        ]
     else:
-        number = of_seeds(method)
-        measured = "greedy truth less its start's"
-    words = [f"In the small world, {titles[method]}, {measured}: {number}."]
-    if works["verdicts"][method] not in ("works", "rises"):
+        row = _row(method, "start")
+        words = [
+            f"Over {seeds}, greedy answers of {TITLES[method]} are {COMPARES[_sign(row)]} those of "
+            f"{STARTS[method]}: {_change(row, 'value')} points of truth.",
+            _sampled_otherwise(method),
+        ]
+    verdict = works["verdicts"][method]
+    if verdict == "works":
+        words.append("That is more than each control reaches.")
+    elif verdict != "rises":
         words += [control_in_the_way(method), cause_in_words(method)]
     return " ".join(word for word in words if word)
+
+
+def about() -> str:
+    """What the words of `first_line` mean and where its numbers come from; "" without any."""
+    works = _works()
+    if not works:
+        return ""
+    return (
+        "*Truth* is the grader's goodness of an answer, 0 to 7.6 points. A *greedy* answer takes "
+        "the likeliest token each time. *Over seeds* are our own runs at tier demo, on generated "
+        f"data, with {works['prompts']} held-out prompts a seed ({WORKS}). They are no numbers of "
+        "the paper."
+    )
+
+
+def _sampled_otherwise(method: str) -> str:
+    """The sampled answers beside the start's, where they show something else than greedy ones."""
+    greedy = _row(method, "start")
+    sampled = _row(method, "start", temperature=SAMPLED_AT)
+    if sampled is None or _sign(sampled) == _sign(greedy):
+        return ""
+    start = STARTS[method]
+    words = (
+        f"Sampled at T = {SAMPLED_AT:g} they are {COMPARES[_sign(sampled)]} those of {start}: "
+        f"{_change(sampled, 'value')}."
+    )
+    beside_greedy = _row(method, "greedy start", temperature=SAMPLED_AT)
+    if _sign(sampled) == 1 and beside_greedy is not None:
+        words += (
+            f" These sampled ones are {COMPARES[_sign(beside_greedy)]} greedy answers of {start}, "
+            f"which need no training: {_change(beside_greedy, 'value')}."
+        )
+    return words
+
+
+def styles_in_words() -> str:
+    """Which label of style SteerLM's answers follow over the seeds; "" where none is shown.
+
+    Of each such label: how much more than under labels at random, and whether the label of quality
+    moves the same.
+    """
+    texts = []
+    for style in ("complexity", "verbosity"):
+        own = _row("steerlm", "itself", style, measure=style)
+        if own is None or _sign(own) < 1:
+            continue
+        text = f"Asked for {style} 4 in place of 0 they have more of it: {_change(own, 'value')}"
+        lead = _row("steerlm", "steerlm, at random", style, measure=style)
+        if lead is not None:
+            text += f", which is {_change(lead, 'value')} more than under labels at random"
+        by_quality = _row("steerlm", "itself", "quality", measure=style)
+        if by_quality is not None and _sign(by_quality):
+            text += f". The label of quality moves it too, by {_change(by_quality, 'value')}"
+        texts.append(f"{text}.")
+    return " ".join(texts)
 
 
 def control_in_the_way(method: str) -> str:
@@ -159,13 +245,13 @@ def control_in_the_way(method: str) -> str:
 
     method: as in `of_seeds`, one that is judged by its start: not SteerLM.
     """
-    start = _greedy(method, "start")
+    start = _row(method, "start")
     if start is None or start["low"] <= 0 or method == "steerlm":
         return ""
     works = _works()
     passed_over = works.get("at their start", {})
     for control, meaning in works.get("controls", {}).items():
-        lead = _greedy(method, control)
+        lead = _row(method, control)
         if lead is not None and lead["low"] <= 0 and control not in passed_over:
             return (
                 f"It is above its start, but not shown to be above its control ({meaning}): "
@@ -182,14 +268,19 @@ def cause_in_words(method: str) -> str:
     if method not in CAUSES:
         return ""
     oracle, changed, says = CAUSES[method]
-    steers = method == "steerlm"
-    row = _greedy(oracle, "itself" if steers else "start", "quality" if steers else "held out")
+    is_steered = method == "steerlm"
+    what = "quality" if is_steered else "held out"
+    row = _row(oracle, "itself" if is_steered else "start", what)
     if row is None:
-        return "What holds it back was not measured over the published seeds."
-    if row["low"] <= 0:
-        says = "So something else holds it back."
-    words = f"{changed} it has {_change(row, 'value')}. {says}"
-    return f"{words} {labels_in_words()}".strip() if steers else words
+        return "What holds it back was not measured over the seeds."
+    words = f"{changed} it has {_change(row, 'value')}. "
+    less = _row(method, oracle, what)
+    if row["low"] > 0:
+        words += says
+    elif less is not None:
+        shows = "" if _sign(less) else ", no difference shown"
+        words += f"The method as it is less this: {_change(less, 'value')}{shows}."
+    return f"{words} {labels_in_words()}".strip() if is_steered else words.strip()
 
 
 def labels_in_words() -> str:
@@ -225,8 +316,7 @@ def surer_in_words(method: str, temperature: float) -> list[str]:
     """
     table = means("start")
     from_greedy = means("greedy start")
-    titles = {name: title for title, name in METHODS.items()}
-    policy = titles[method]
+    policy = TITLES[method]
     rows = []
     for of_less, at in ((table, 0.0), (table, temperature), (from_greedy, temperature)):
         wanted = of_less[(of_less.policy == policy) & (of_less.temperature == at)]
@@ -261,7 +351,7 @@ def reading(method: str) -> list[str]:
         return []
     return [
         "That interval is of a mean over seeds: a single seed, as this run, may lie outside. "
-        "The policies of the seeds were trained apart from this one.",
+        "The policies of those seeds were trained apart from this one.",
     ]
 
 
@@ -285,16 +375,16 @@ def controls_in_words(method: str, controls: Mapping[str, str]) -> list[str]:
         key = f"{method}, {control}"
         if (key, "start") not in table.index:
             seeds = _seeds(len(_works()["seeds"]))
-            texts.append(f"{name}: the benchmark has not yet run it over the published {seeds}.")
+            texts.append(f"{name}: the benchmark has not yet run it over the {seeds}.")
             continue
         own = table.loc[(key, "start")]
         text = f"{name}: {_change(own, 'value')} beside the start"
-        if own.high < 0:
-            text += ", a damaged policy"
         if (method, key) in table.index:
             lead = table.loc[(method, key)]
             leads[name] = lead
             text += f". The method less this control: {_change(lead, 'value')}"
+            if own.high < 0:
+                text += ". A part of that lead is what the control loses itself"
         texts.append(f"{text}.")
     if len(leads) > 1:
         nearest = min(leads, key=lambda name: leads[name].value)
@@ -318,9 +408,8 @@ def sign(method: str) -> int | None:
     Returns 1 for a gain, -1 for a loss, 0 where the interval holds 0; None where nothing is
     published.
     """
-    title_of = {method: title for title, method in METHODS.items()}
     rows = means("start")
-    rows = rows[(rows.policy == title_of.get(method)) & (rows.temperature == 0)]
+    rows = rows[(rows.policy == TITLES.get(method)) & (rows.temperature == 0)]
     if rows.empty:
         return None
     return _sign(rows.iloc[0])
@@ -364,22 +453,23 @@ def control_sentences(method: str) -> list[str]:
     works = _works()
     if method not in works.get("verdicts", {}):
         return []
-    title_of = {method: title for title, method in METHODS.items()}
     controls = {
         name: meaning
         for name, meaning in works.get("controls", {}).items()
         if name.startswith(f"{method}, ")
     }
+    at_start = works.get("at their start", {})
+    controls = dict(sorted(controls.items(), key=lambda item: at_start.get(item[0], 0)))
     lines = []
     for name, meaning in controls.items():
         gain = of_seeds(method, less=name)
         if gain:
-            lines.append(f"{title_of[method]} less its control ({meaning}), greedy: {gain}.")
+            lines.append(f"{TITLES[method]} less its control ({meaning}), greedy: {gain}.")
             kept = kept_its_start(name)
             if kept:
                 lines.append(kept)
     if f"{method}, blind" not in controls:
-        lines.append(f"No blind control was run for {title_of[method]}.")
+        lines.append(f"No blind control was run for {TITLES[method]}.")
     return lines
 
 
@@ -406,6 +496,30 @@ def parts_in_words(method: str, parts: Iterable[str]) -> str:
     return f"Points lost, less the start's, over {seeds}: {', '.join(listed)}."
 
 
+def parts_beside_control(method: str, control: str, parts: Iterable[str]) -> str:
+    """Points that greedy answers lose by part, less those of a control, over seeds; "" for none.
+
+    Paired by seed.
+
+    Args:
+        method: as in `of_seeds`.
+        control: as in "dpo, blind" without the method.
+        parts: measures of works.json.
+    """
+    listed = []
+    for part in parts:
+        row = _row(method, f"{method}, {control}", measure=part)
+        if row is not None:
+            shows = ", not shown to differ" if not _sign(row) else ""
+            listed.append(f"{part} {_change(row, 'value')}{shows}")
+    if not listed:
+        return ""
+    seeds = _seeds(len(_works()["seeds"]))
+    return (
+        f"Points lost by the method less those by this control, over {seeds}: {'; '.join(listed)}."
+    )
+
+
 def costlier_in_words(method: str, faults: Iterable[str]) -> str:
     """By which faults greedy answers clearly lose more than the start's over seeds; "" for none.
 
@@ -421,10 +535,21 @@ def costlier_in_words(method: str, faults: Iterable[str]) -> str:
     return f"Over {_seeds(len(_works()['seeds']))} they lose {' and '.join(listed)}."
 
 
-def _greedy(policy: str, less: str, what: str = "held out") -> dict | None:
-    """The row of works.json on the truth of greedy answers; None where there is none."""
-    wanted = {"policy": policy, "less": less, "temperature": 0.0, "what": what}
-    wanted["measure"] = "truth"
+def _row(
+    policy: str,
+    less: str,
+    what: str = "held out",
+    temperature: float = 0.0,
+    measure: str = "truth",
+) -> dict | None:
+    """The row of works.json that is asked for; None where there is none."""
+    wanted = {
+        "policy": policy,
+        "less": less,
+        "what": what,
+        "temperature": temperature,
+        "measure": measure,
+    }
     for row in _works().get("means", []):
         if all(row.get(key) == value for key, value in wanted.items()):
             return row
@@ -442,9 +567,9 @@ def share_of_control(method: str, control: str, name: str) -> list[str]:
         name: of the control, in the plural.
     """
     key = f"{method}, {control}"
-    whole = _greedy(method, "start")
-    shared = _greedy(key, "start")
-    rest = _greedy(method, key)
+    whole = _row(method, "start")
+    shared = _row(key, "start")
+    rest = _row(method, key)
     if whole is None or shared is None or rest is None:
         return []
     is_shown = shared["low"] > 0
@@ -470,13 +595,13 @@ def choice_in_words(method: str, control: str, oracle: str) -> list[str]:
         oracle: the method with pairs by the truth.
     """
     texts = []
-    by_truth = _greedy(f"{method}, {oracle}", "start")
+    by_truth = _row(f"{method}, {oracle}", "start")
     if by_truth is not None and by_truth["low"] > 0:
         texts.append(
             f"The same rounds gain {_change(by_truth, 'value')} where the truth chooses the pairs. "
             "So the rounds are long enough to gain, given the right pairs."
         )
-    lead = _greedy(method, f"{method}, {control}")
+    lead = _row(method, f"{method}, {control}")
     if lead is not None:
         verdict = "not shown to differ from"
         if lead["low"] > 0:
@@ -509,6 +634,28 @@ def gains_in_words(start_of: Callable[[str], str]) -> str:
     return f"Over {_seeds(len(_works()['seeds']))}, greedy, {'; '.join(parts)}."
 
 
+def less_sft_in_words() -> str:
+    """Every method's greedy truth less SFT's over seeds, the largest first; "" without any.
+
+    What is shown stands first. Where both are there, PPO less DPO follows: whether the first two
+    are shown to differ.
+    """
+    rows = means("sft")
+    rows = rows[rows.temperature == 0].sort_values("mean", ascending=False)
+    if rows.empty:
+        return ""
+    listed = []
+    for row in rows.to_dict("records"):
+        shows = ", not shown" if not _sign(row) else ""
+        listed.append(f"{row['policy']} {_change(row, 'mean')}{shows}")
+    words = f"Over {_seeds(len(_works()['seeds']))}, greedy truth less SFT's: {'; '.join(listed)}."
+    of_two = _row("ppo", "dpo")
+    if of_two is not None:
+        shows = COMPARES[_sign(of_two)]
+        words += f" Answers of PPO are {shows} those of DPO: {_change(of_two, 'value')}."
+    return words
+
+
 def in_short() -> str:
     """The verdict on each method over seeds, in a sentence without numbers; "" without any."""
     works = _works()
@@ -535,7 +682,7 @@ def means(less: str = "itself", *, what: str = "held out", measure: str = "truth
         what: as in `of_seeds`.
         measure: as in works.json.
     """
-    title_of = {method: title for title, method in METHODS.items()} | {"base": "base"}
+    title_of = TITLES | {"base": "base"}
     rows = []
     for row in _works().get("means", []):
         is_wanted = (row["less"], row["what"], row["measure"]) == (less, what, measure)

@@ -153,12 +153,12 @@ def test_greedy_and_sampled_answers_stand_beside_the_published_seeds(monkeypatch
     )
     monkeypatch.setattr(attained.published, "reading", lambda method: ["Read so."])
     assert attained.how_large(gains, 0.7) == (
-        "By the truth, greedy: this seed +1.00 (+0.50 to +1.50), published over five seeds +0.62 "
-        "(a to b). By the truth, sampled at 0.7: this seed +1.00 (+0.50 to +1.50), published over "
+        "By the truth, greedy: this seed +1.00 (+0.50 to +1.50), over five seeds +0.62 "
+        "(a to b). By the truth, sampled at 0.7: this seed +1.00 (+0.50 to +1.50), over "
         "five seeds +0.63. Read so."
     )
     seeds.clear()
-    assert "published" not in attained.how_large(gains, 0.7)
+    assert not {"seeds", "Read"} & set(attained.how_large(gains, 0.7).split())
     score = gains.assign(measure=["reward model's score", "characters"])
     assert attained.how_large(score, 0.7) == (
         "By the reward model's score, sampled at 0.7: this seed +1.00 (+0.50 to +1.50)."

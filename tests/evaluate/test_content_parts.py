@@ -162,7 +162,7 @@ def test_what_one_answer_loses_and_gains_beside_another():
     assert back.startswith("Beside SFT's answer, that of PPO gains back ")
     assert "points of habits" in back and "loses" not in back and "back -" not in back
     same = content.change_in_words(group, Answer("SFT", best), Answer("PPO", best))
-    assert same == "Beside SFT's answer, that of PPO loses as much by every part."
+    assert same == "Beside SFT's answer, that of PPO differs in no part."
     real = Group("real", (Turn("user", "Hi"),), ())
     assert content.change_in_words(real, Answer("SFT", "a"), Answer("PPO", "b")) == ""
 
@@ -180,5 +180,6 @@ def test_one_answer_may_be_better_in_one_part_and_worse_in_another(monkeypatch):
     assert words == (
         "Beside SFT's answer, that of PPO gains back 3.50 points of habits, 0.10 points of jargon; "
         "it loses 0.40 points by wrong items. "
-        "In all its truth changes by +2.00 points, as attributes end at 0."
+        "In all its truth changes by +2.00 points: an attribute cannot fall below 0, so the parts "
+        "add up to something else."
     )

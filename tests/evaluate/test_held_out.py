@@ -159,14 +159,16 @@ def test_the_prompts_to_show_are_chosen_by_the_truth(saved):
 
 
 def test_what_five_seeds_do_not_show_is_called_this_seed(saved, monkeypatch):
-    """PPO is worse in this seed; the published seeds show a gain, no effect, or the same loss."""
+    """PPO is worse in this seed; the seeds show a gain, no effect, or the same loss."""
     saved(SFT, WORSE)
     beside = held_out.side_by_side(SETUP)
-    for sign, is_alone in ((1, True), (0, True), (-1, False), (None, False)):
+    opposite = " The seeds show the opposite."
+    no_loss = " The seeds do not show a loss."
+    for sign, words in ((1, opposite), (0, no_loss), (-1, ""), (None, "")):
         monkeypatch.setattr(held_out.published, "sign", lambda method, sign=sign: sign)
         (line,) = held_out.sentences(beside)
-        alone = "**PPO harms in this seed**, whose greedy loss the published seeds do not show, by"
-        assert line.startswith(alone if is_alone else "**PPO harms** in this run by the truth")
+        assert line.startswith("**PPO harms** in this run by the truth")
+        assert [text for text in (opposite, no_loss) if text in line] == [words] * bool(words)
 
 
 def test_a_tie_with_sft_counts_half_and_is_counted(saved):

@@ -155,7 +155,8 @@ def test_without_the_truth_the_reward_model_counts():
     slopes = steering.slopes(only, RECIPE)
     assert only.readers == ["reward model"] and set(slopes["read by"]) == {"reward model"}
     assert steering.conclusion(slopes) == (
-        "By the reward model the policy follows no label. Not shown: verbosity, helpfulness."
+        "By the reward model the policy is shown to follow none of its labels. "
+        "Not shown: verbosity, helpfulness."
     )
 
 
@@ -211,7 +212,7 @@ def test_answers_that_a_label_does_not_move_are_counted_word_for_word():
 def test_sentences_name_the_attributes_that_are_followed():
     slopes = steering.slopes(steered(), RECIPE)
     assert steering.conclusion(slopes) == (
-        "By the truth the policy follows verbosity. The wrong way: helpfulness."
+        "By the truth the policy is shown to follow verbosity. The wrong way: helpfulness."
     )
     words = steering.sentences(slopes)
     assert words[0].startswith(
@@ -301,7 +302,8 @@ def test_what_asking_moves_over_seeds_names_what_is_measured(monkeypatch):
     monkeypatch.setattr(
         steering.published, "of_seeds", lambda method, measure, **asked: made.get(measure, "")
     )
+    monkeypatch.setattr(steering.published, "styles_in_words", lambda: "Beside its controls.")
     assert steering.seeds_in_words() == [
-        "Published, asked for verbosity 4 in place of 0, the true verbosity changes: "
-        "over two seeds +0.40.",
+        "Asked for verbosity 4 in place of 0, the true verbosity changes, over two seeds +0.40.",
+        "Beside its controls.",
     ]

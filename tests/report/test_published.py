@@ -30,6 +30,9 @@ def test_a_method_has_its_verdict_and_an_oracle_has_none(works):
     works()
     words = "over two seeds -0.30 (-0.40 to -0.20)"
     assert published.of_seeds("iterative dpo") == f"{words}, harms (below the start)"
+    works(verdicts={"iterative dpo": "not shown"})
+    verdict = "not shown (no difference from its start)"
+    assert published.of_seeds("iterative dpo") == f"{words}, {verdict}"
     assert published.of_seeds("iterative dpo, by the truth") == words
 
 
@@ -37,12 +40,9 @@ def test_the_first_line_has_the_verdict_and_the_measured_cause(works):
     """A gain of the oracle names what it changed; without one, or a measurement, it says that."""
     works()
     line = published.first_line("iterative dpo")
-    assert line.startswith(
-        "In the small world, Iterative DPO, greedy truth less its start's: over two seeds -0.30 "
-    )
-    assert line.endswith(
-        "Where the truth chooses the pairs it has -0.30 (-0.40 to -0.20). "
-        "So something else holds it back."
+    assert line == (
+        "Over two seeds, greedy answers of Iterative DPO are worse than those of DPO: -0.30 (-0.40 "
+        "to -0.20) points of truth. Where the truth chooses the pairs it has -0.30 (-0.40 to -0.20)."
     )
     assert published.first_line("dpo") == ""
     row = {"temperature": 0.0, "measure": "truth", "seeds": 2}
@@ -51,13 +51,18 @@ def test_the_first_line_has_the_verdict_and_the_measured_cause(works):
     steered = {"policy": "steerlm", **row, **quality}
     oracle = {"policy": "steerlm, by the truth", **row, **gains}
     works(means=[steered], verdicts={"steerlm": "not shown"})
-    assert published.first_line("steerlm").endswith("was not measured over the published seeds.")
+    assert published.first_line("steerlm").endswith("was not measured over the seeds.")
     works(means=[steered, oracle], verdicts={"steerlm": "not shown"})
     assert published.first_line("steerlm") == (
-        "In the small world, SteerLM, greedy truth, quality asked for at 4 less 0: "
-        "over two seeds +0.10 (-0.10 to +0.30), not shown (not clearly above its start and each control). "
+        "Over two seeds, asking SteerLM for quality 4 in place of 0 is not shown to make greedy "
+        "answers better: +0.10 (-0.10 to +0.30) points of truth. "
         "With labels of the truth it has +0.50 (+0.40 to +0.60). "
         "So the reward model's labels hold it back."
+    )
+    less = steered | {"less": "steerlm, by the truth", "value": -0.1, "low": -0.4, "high": 0.2}
+    works(means=[steered, oracle | {"low": -0.1}, less], verdicts={"steerlm": "not shown"})
+    assert published.first_line("steerlm").endswith(
+        "The method as it is less this: -0.10 (-0.40 to +0.20), no difference shown."
     )
     read = row | {"policy": "steerlm", "what": "labels", "less": "itself"}
     means = [
@@ -114,13 +119,12 @@ def test_each_control_has_its_own_level_and_the_lead_over_it(works):
     works(means=means, verdicts={"ppo": "works"})
     controls = {"by the truth": "The truth", "at random": "Chance", "blind": "A blind judge"}
     truth, chance, blind, hardest = published.controls_in_words("ppo", controls)
-    assert truth == "The truth: the benchmark has not yet run it over the published two seeds."
+    assert truth == "The truth: the benchmark has not yet run it over the two seeds."
     assert chance == (
-        "Chance: -0.50 (-0.60 to -0.40) beside the start, a damaged policy. "
-        "The method less this control: +1.70 (+1.60 to +1.80)."
+        "Chance: -0.50 (-0.60 to -0.40) beside the start. The method less this control: +1.70 "
+        "(+1.60 to +1.80). A part of that lead is what the control loses itself."
     )
     assert blind.endswith("The method less this control: +0.50 (+0.40 to +0.60).")
-    assert "damaged" not in blind
     assert hardest == "The hardest control, with the smallest lead: a blind judge."
     (interval,) = published.reading("ppo")
     assert "a single seed, as this run, may lie outside" in interval
@@ -155,9 +159,11 @@ def test_a_verdict_is_of_the_truth_less_the_start_and_of_nothing_else(works):
     asked = {"less": "itself", "what": "verbosity", "measure": "verbosity"}
     assert published.of_seeds("steerlm", **asked) == number
     assert published.of_seeds("steerlm", less="steerlm, at random") == number
-    assert (
-        published.of_seeds("steerlm")
-        == f"{number}, not shown (not clearly above its start and each control)"
+    assert published.of_seeds("steerlm") == number, "its verdict is of its label of quality"
+    quality = {"what": "quality", "measure": "truth", "less": "itself"}
+    works(means=[row | quality], verdicts={"steerlm": "not shown"})
+    assert published.of_seeds("steerlm", less="itself", what="quality") == (
+        f"{number}, not shown (no effect of its label of quality on the truth)"
     )
     warm = row | own | {"temperature": 0.7}
     works(means=[warm], verdicts={"steerlm": "not shown"})
@@ -202,9 +208,13 @@ def test_a_gain_that_a_control_has_too_stands_beside_it(works):
     result["at their start"] = {"steerlm 2, dealt out": 2}
     works(**result)
     assert published.first_line("steerlm 2") == (
-        "In the small world, SteerLM 2.0, greedy truth less its start's: over two seeds +0.60 "
-        "(+0.30 to +0.90), not shown (not clearly above its start and each control). It is above "
-        "its start, but not shown to be above its control (other prompts): +0.20 (-0.10 to +0.50)."
+        "Over two seeds, greedy answers of SteerLM 2.0 are better than those of SteerLM: +0.60 "
+        "(+0.30 to +0.90) points of truth. It is above its start, but not shown to be above its "
+        "control (other prompts): +0.20 (-0.10 to +0.50)."
+    )
+    assert published.of_seeds("steerlm 2") == (
+        "over two seeds +0.60 (+0.30 to +0.90), not shown (above its start, but not shown to be "
+        "above each control)"
     )
     means[0]["low"] = -0.1
     works(**result)
@@ -249,7 +259,7 @@ def test_equal_weights_test_nothing_and_dealt_out_ones_do(works):
         "at their start": {"steerlm 2, at random": 2},
     }
     works(**result)
-    _, cannot, dealt_out, _ = published.control_sentences("steerlm 2")
+    dealt_out, _, cannot, _ = published.control_sentences("steerlm 2")
     assert "This control cannot leave its start: it tests nothing." in cannot
     assert "learns nothing" not in cannot
     assert dealt_out.startswith("SteerLM 2.0 less its control (dealt out), greedy: over two seeds")
@@ -317,6 +327,75 @@ def greedy(policy, less, value, reach):
     row = {"policy": policy, "less": less, "temperature": 0.0, "what": "held out"}
     bounds = {"low": value - reach, "high": value + reach, "seeds": 2}
     return row | bounds | {"measure": "truth", "value": value}
+
+
+def test_sampled_answers_stand_in_the_first_line_where_they_show_something_else(works):
+    """By hand: greedy nothing is shown; sampled it gains, and no more than the greedy start has."""
+    row = {"policy": "sft", "what": "held out", "measure": "truth", "seeds": 2}
+    sampled = row | {"temperature": 0.7, "less": "start", "value": 0.3, "low": 0.2, "high": 0.4}
+    means = [greedy("sft", "start", 0.1, 0.2), sampled]
+    means.append(sampled | {"less": "greedy start", "value": 0.0, "low": -0.1, "high": 0.1})
+    works(means=means, verdicts={"sft": "surer"}, prompts=400)
+    assert published.first_line("sft").startswith(
+        "Over two seeds, greedy answers of SFT are not shown to differ from those of the base: "
+        "+0.10 (-0.10 to +0.30) points of truth. Sampled at T = 0.7 they are better than those of "
+        "the base: +0.30 (+0.20 to +0.40). These sampled ones are not shown to differ from greedy "
+        "answers of the base, which need no training: +0.00 (-0.10 to +0.10)."
+    )
+    assert "with 400 held-out prompts a seed" in published.about()
+    means[0] = greedy("sft", "start", 0.3, 0.2)
+    works(means=means, verdicts={"sft": "works"})
+    assert published.first_line("sft").endswith("truth. That is more than each control reaches.")
+
+
+def test_a_label_of_style_stands_beside_chance_and_beside_the_label_of_quality(works):
+    """By hand: verbosity moves by .5, by .4 more than at random, and quality moves it by .2."""
+    row = {"policy": "steerlm", "temperature": 0.0, "measure": "verbosity", "seeds": 2}
+    asked = {"what": "verbosity", "less": "itself", "value": 0.5, "low": 0.1, "high": 0.9}
+    chance = {
+        "what": "verbosity",
+        "less": "steerlm, at random",
+        "value": 0.4,
+        "low": 0,
+        "high": 0.8,
+    }
+    quality = {"what": "quality", "less": "itself", "value": 0.2, "low": 0.1, "high": 0.3}
+    works(means=[row | asked, row | chance, row | quality])
+    assert published.styles_in_words() == (
+        "Asked for verbosity 4 in place of 0 they have more of it: +0.50 (+0.10 to +0.90), which is "
+        "+0.40 (+0.00 to +0.80) more than under labels at random. The label of quality moves it "
+        "too, by +0.20 (+0.10 to +0.30)."
+    )
+    works(means=[row | asked | {"low": -0.1}])
+    assert published.styles_in_words() == "", "not shown"
+
+
+def test_methods_beside_sft_name_what_is_not_shown_and_whether_the_first_two_differ(works):
+    means = [greedy("dpo", "sft", 1.0, 0.2), greedy("ppo", "sft", 1.2, 0.2)]
+    works(means=[*means, greedy("steerlm", "sft", 0.1, 0.3)])
+    words = (
+        "Over two seeds, greedy truth less SFT's: PPO +1.20 (+1.00 to +1.40); DPO +1.00 (+0.80 to "
+        "+1.20); SteerLM +0.10 (-0.20 to +0.40), not shown."
+    )
+    assert published.less_sft_in_words() == words
+    works(means=[*means, greedy("ppo", "dpo", 0.2, 0.3)])
+    assert published.less_sft_in_words().endswith(
+        " Answers of PPO are not shown to differ from those of DPO: +0.20 (-0.10 to +0.50)."
+    )
+    works()
+    assert published.less_sft_in_words() == ""
+
+
+def test_parts_beside_a_control_are_paired_and_say_what_is_not_shown(works):
+    habits = greedy("dpo", "dpo, blind", -0.2, 0.3) | {"measure": "habits"}
+    wish = greedy("dpo", "dpo, blind", -0.5, 0.1) | {"measure": "ignored wish"}
+    works(means=[habits, wish])
+    parts = ["habits", "ignored wish", "jargon"]
+    assert published.parts_beside_control("dpo", "blind", parts) == (
+        "Points lost by the method less those by this control, over two seeds: habits -0.20 (-0.50 "
+        "to +0.10), not shown to differ; ignored wish -0.50 (-0.60 to -0.40)."
+    )
+    assert published.parts_beside_control("ppo", "blind", parts) == ""
 
 
 def test_what_a_control_shares_of_a_gain(works):
