@@ -566,14 +566,13 @@ def end_sentence(ends: pd.DataFrame, steered: Steered, name: str) -> str:
 
 def seeds_in_words() -> list[str]:
     """What asking for a style at 4 in place of 0 moves over the seeds; [] without any."""
+    shown = published.styles_in_words()
     lines = []
     for name in ("complexity", "verbosity"):
         change = published.of_seeds("steerlm", less="itself", what=name, measure=name)
-        if change:
+        if change and f"Asked for {name} " not in shown:
             lines.append(f"Asked for {name} 4 in place of 0, the true {name} changes, {change}.")
-    if lines:
-        lines.append(published.styles_in_words())
-    return lines
+    return [*lines, f"Over seeds: {shown}"] if shown else lines
 
 
 def how_large(slopes: pd.DataFrame) -> str:

@@ -192,9 +192,9 @@ def about() -> str:
         return ""
     return (
         "*Truth* is the grader's goodness of an answer, 0 to 7.6 points. A *greedy* answer takes "
-        "the likeliest token each time. *Over seeds* are our own runs at tier demo, on generated "
-        f"data, with {works['prompts']} held-out prompts a seed ({WORKS}). They are no numbers of "
-        "the paper."
+        "the likeliest token each time. What is said *over seeds* is of our own runs at tier demo, "
+        f"on generated data, with {works['prompts']} held-out prompts a seed ({WORKS}). These are "
+        "no numbers of the paper."
     )
 
 

@@ -302,8 +302,10 @@ def test_what_asking_moves_over_seeds_names_what_is_measured(monkeypatch):
     monkeypatch.setattr(
         steering.published, "of_seeds", lambda method, measure, **asked: made.get(measure, "")
     )
-    monkeypatch.setattr(steering.published, "styles_in_words", lambda: "Beside its controls.")
+    monkeypatch.setattr(steering.published, "styles_in_words", lambda: "")
     assert steering.seeds_in_words() == [
         "Asked for verbosity 4 in place of 0, the true verbosity changes, over two seeds +0.40.",
-        "Beside its controls.",
     ]
+    shown = "Asked for verbosity 4 in place of 0 they have more of it."
+    monkeypatch.setattr(steering.published, "styles_in_words", lambda: shown)
+    assert steering.seeds_in_words() == [f"Over seeds: {shown}"], "it stands there once"
