@@ -351,6 +351,13 @@ def over_seeds(values, sign="+"):
     return f"{plain(mean, sign)} [{plain(mean - half, sign)}, {plain(mean + half, sign)}]"
 
 
+def spread(value):
+    """A mean over seeds of `benchmarks/judge.py` with its t interval, as README writes it."""
+    mean = value["mean"]
+    half = value["plus or minus"]
+    return f"{plain(mean)} [{plain(mean - half)}, {plain(mean + half)}]"
+
+
 def test_the_readmes_sentences_on_five_seeds_are_those_of_works():
     """Two differences are of no row of works.json. The policies have the same prompts, seed by seed."""
     rows = pd.read_csv(CHECKOUT / "reports/benchmarks/works.csv")
@@ -403,6 +410,20 @@ def test_the_readmes_other_sentences_are_those_of_their_results():
     assert rule["learner"] == "longer answer" and len(losses["real"]["rows"]) == 12
     assert f"On {losses['real']['pairs']} real pairs" in text
     assert f"the longer answer is the preferred one in {share}. Eleven linear heads" in text
+    judge = benchmark("judge")
+    r_of = {
+        row["set"]: spread(row["R within a prompt"])
+        for row in judge["read"]
+        if row["judge"] == "reward model"
+    }
+    of_two = f"{r_of['answers of sft']} and {r_of['answers of ppo']}"
+    assert f"R with the truth within a prompt is {of_two}" in text
+    best = {row["judge"]: spread(row["best of 64"]) for row in judge["pressed"]}
+    of_model = f"gains {best['reward model, all of the ratings']} points by the reward model"
+    assert f"{of_model}, and {best['likeliest']} where simply the likeliest" in text
+    readings = benchmark("readings")
+    r = [plain(readings["R"][f"truth, reader {number}"]) for number in (1, 2)]
+    assert f"R of their marks with the truth is {' and '.join(r)}" in text
     processors = benchmark("processors")
     assert processors["figure"].startswith("0 of 900 answers differ")
     assert f"After {processors['steps']} steps under the kernels of other processors" in text

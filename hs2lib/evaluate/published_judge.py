@@ -16,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from hs2lib import paths
+from hs2lib.corpus import one_fault
 from hs2lib.report import published
 from hs2lib.report.report import interval
 
@@ -65,11 +66,12 @@ def read(measure: str = WITHIN) -> pd.DataFrame:
 def by_fault() -> pd.DataFrame:
     """How often the faultless answer scores higher than the same with one fault, %, as text.
 
-    Faults down, the reward model and the blind one across.
+    Faults down, the reward model and the blind one across. An interval of Student's t may reach
+    beyond 0 or 100; the cell ends there.
     """
     table: dict[str, dict[str, str]] = {}
     for row in record().get("by fault", []):
-        table.setdefault(row["fault"], {})[row["judge"]] = _cell(row["higher (%)"], digits=0)
+        table.setdefault(row["fault"], {})[row["judge"]] = _share(row["higher (%)"])
     return pd.DataFrame.from_dict(table, orient="index").rename_axis("fault")
 
 
@@ -115,8 +117,10 @@ def in_words() -> list[str]:
     not_read = []
     for row in of_all.get("by fault", []):
         share = row["higher (%)"]
-        if row["judge"] == REWARD_MODEL and share["mean"] - share["plus or minus"] <= 50:
-            not_read.append(f"{row['fault']} {_cell(share, digits=0)} %")
+        is_fault = row["fault"] != one_fault.HARMLESS
+        is_read = share["mean"] - share["plus or minus"] > 50
+        if row["judge"] == REWARD_MODEL and is_fault and not is_read:
+            not_read.append(f"{row['fault']} {_share(share)} %")
     texts.append(f"Faults not shown to be read over the seeds: {', '.join(not_read) or 'none'}.")
     gained = {row["judge"]: row[f"best of {NUMBERS[-1]}"] for row in of_all["pressed"]}
     whole = f"{REWARD_MODEL}, all of the ratings"
@@ -137,8 +141,16 @@ def _by_judge(part: str, columns: Sequence[str]) -> pd.DataFrame:
     return frame.rename_axis("judge")
 
 
-def _cell(value: dict[str, float], digits: int = 2) -> str:
+def _share(value: dict[str, float]) -> str:
+    """A mean share over seeds, %, with its interval, as text."""
+    mean = value["mean"]
+    low = max(0.0, mean - value["plus or minus"])
+    high = min(100.0, mean + value["plus or minus"])
+    return interval(mean, low, high, digits=0)
+
+
+def _cell(value: dict[str, float]) -> str:
     """A mean over seeds with its interval, as text."""
     mean = value["mean"]
     half = value["plus or minus"]
-    return interval(mean, mean - half, mean + half, digits)
+    return interval(mean, mean - half, mean + half)

@@ -23,7 +23,11 @@ def judged(tmp_path, monkeypatch):
     read.append(read[0] | {"judge": "the annotators' ratings", "R within a prompt": mean(0.9)})
     by_fault = [
         {"fault": fault, "judge": judge, "higher (%)": mean(share, 5.0)}
-        for fault, share in (("stops", 95.0), ("jumbles", 52.0))
+        for fault, share in (
+            ("stops", 97.0),
+            ("jumbles", 52.0),
+            ("filler sentence (harmless)", 49.0),
+        )
         for judge in ("reward model", "blind reward model")
     ]
     law = {"alpha": mean(1.0), "beta": mean(0.3), "d at the peak": mean(1.7)}
@@ -60,6 +64,7 @@ def test_each_table_has_its_means_with_intervals(judged):
     assert set(right["blind reward model"]) == {"0.60 [0.50, 0.70]"}
     faults = published_judge.by_fault()
     assert faults.loc["jumbles", "reward model"] == "52 [47, 57]"
+    assert faults.loc["stops", "reward model"] == "97 [92, 100]", "a share ends at 100"
     pressed = published_judge.pressed()
     assert pressed.columns.tolist()[:4] == ["best of 4", "best of 16", "best of 64", "alpha"]
     trained = published_judge.trained()
@@ -75,6 +80,8 @@ def test_the_sentences_name_whose_answers_and_which_faults(judged):
         "Over 2 seeds R of score and truth within a prompt is: "
         "rated responses 0.70 [0.60, 0.80], answers of ppo 0.20 [0.10, 0.30]."
     )
-    assert faults == "Faults not shown to be read over the seeds: jumbles 52 [47, 57] %."
+    assert faults == "Faults not shown to be read over the seeds: jumbles 52 [47, 57] %.", (
+        "a harmless filler is no fault"
+    )
     assert gained.startswith("The best of 64 of SFT's answers gains 0.80 [0.70, 0.90] points")
     assert "seeds 0, 1" in published_judge.source() and "0123456:" in published_judge.source()
