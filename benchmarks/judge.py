@@ -254,6 +254,15 @@ def kept(world: World, name: str) -> list[dict]:
     return json.loads(file.read_text())
 
 
+def without_nan(value: object) -> object:
+    """What is to be written as JSON, which has no nan: None in its place."""
+    if isinstance(value, dict):
+        return {key: without_nan(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [without_nan(each) for each in value]
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
 def over_seeds(rows: Sequence[dict], keys: Sequence[str]) -> list[dict]:
     """The mean over seeds of every number, with the half width of Student's t interval."""
     frame = pd.DataFrame(rows).drop(columns="seed")
@@ -362,7 +371,9 @@ def main() -> None:
         "commit": report.commit(),
     }
     folder = paths.reports() / "benchmarks"
-    paths.write(folder / "judge.json", json.dumps(result, indent=1) + "\n")
+    paths.write(
+        folder / "judge.json", json.dumps(without_nan(result), indent=1, allow_nan=False) + "\n"
+    )
     figure.savefig(folder / "judge.png", dpi=150)
 
 

@@ -681,7 +681,7 @@ def over_seeds(rows: Sequence[dict]) -> pd.DataFrame:
 def student(values: np.ndarray) -> tuple[float, float]:
     """The mean of numbers, one a seed, and half its 95 % interval by Student's t; nan for one."""
     if len(values) < 2:
-        return float(np.mean(values)), float("nan")
+        return float(values[0]) if len(values) else float("nan"), float("nan")
     error = values.std(ddof=1) / len(values) ** 0.5
     return float(values.mean()), float(stats.t.ppf(0.975, len(values) - 1) * error)
 

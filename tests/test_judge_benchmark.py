@@ -116,3 +116,12 @@ class Drawn(Exception):
 
 def stop(result, seeds):
     raise Drawn(result)
+
+
+def test_what_is_written_is_json_that_any_reader_takes():
+    """One seed has no interval, and JSON no nan."""
+    rows = [{"seed": 0, "judge": "blind", "alpha": 0.5, "peak": float("nan")}]
+    written = bench.without_nan({"rows": bench.over_seeds(rows, ["judge"]), "n": 1})
+    assert written["rows"][0]["alpha"] == {"mean": 0.5, "plus or minus": None}
+    assert written["rows"][0]["peak"] == {"mean": None, "plus or minus": None}
+    assert written["n"] == 1

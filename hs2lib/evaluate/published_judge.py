@@ -17,6 +17,8 @@ import pandas as pd
 
 from hs2lib import paths
 from hs2lib.corpus import one_fault
+from hs2lib.data.readers import or_nan
+from hs2lib.evaluate import best_of_n
 from hs2lib.report import published
 from hs2lib.report.report import interval
 
@@ -24,6 +26,7 @@ PUBLISHED = "reports/benchmarks/judge.json"
 WITHIN = "R within a prompt"
 RIGHT = "pairs right"
 REWARD_MODEL = "reward model"
+LIKELIEST = best_of_n.LIKELIEST
 BLIND = "blind reward model"  # it learnt from answers that stood under other prompts
 NUMBERS = (4, 16, 64)  # the n of best of n that are shown
 LAW = ["alpha", "beta", "d at the peak"]  # d: the root of nats from the start
@@ -125,10 +128,13 @@ def in_words() -> list[str]:
     gained = {row["judge"]: row[f"best of {NUMBERS[-1]}"] for row in of_all["pressed"]}
     whole = f"{REWARD_MODEL}, all of the ratings"
     if whole in gained and BLIND in gained:
-        texts.append(
+        text = (
             f"The best of {NUMBERS[-1]} of SFT's answers gains {_cell(gained[whole])} points of "
             f"truth by the reward model, and {_cell(gained[BLIND])} by the blind one."
         )
+        if LIKELIEST in gained:
+            text += f" Where simply the likeliest of them is taken, it gains {_cell(gained[LIKELIEST])}."
+        texts.append(text)
     return texts
 
 
@@ -150,7 +156,7 @@ def _share(value: dict[str, float]) -> str:
 
 
 def _cell(value: dict[str, float]) -> str:
-    """A mean over seeds with its interval, as text."""
-    mean = value["mean"]
-    half = value["plus or minus"]
+    """A mean over seeds with its interval, as text; None is a number that there is not."""
+    mean = or_nan(value["mean"])
+    half = or_nan(value["plus or minus"])
     return interval(mean, mean - half, mean + half)

@@ -36,7 +36,7 @@ def judged(tmp_path, monkeypatch):
         {"judge": judge, **best, **law}
         for judge in ("reward model, all of the ratings", "blind reward model")
     ]
-    of_ppo = {"truth gained": mean(1.1), "kl": mean(3.0), "seeds": 1}
+    of_ppo = {"truth gained": mean(1.1), "kl": mean(3.0, None), "seeds": 1}
     trained = [{"judge": pressed[0]["judge"], **of_ppo, **law}]
     ceiling = [{"attribute": "coherence", "R of truth and ratings": mean(0.8)}]
     result = {"seeds": [0, 1], "commit": "0123456789", "read": read, "by fault": by_fault}
@@ -69,6 +69,7 @@ def test_each_table_has_its_means_with_intervals(judged):
     assert pressed.columns.tolist()[:4] == ["best of 4", "best of 16", "best of 64", "alpha"]
     trained = published_judge.trained()
     assert trained["truth gained"].tolist() == ["1.10 [1.00, 1.20]"]
+    assert trained["kl"].tolist() == ["3.00"], "one seed has no interval"
     assert trained["seeds"].tolist() == [1], "of fewer seeds than the other tables"
     expected = pd.DataFrame({"R": {"coherence": "0.80 [0.70, 0.90]"}}).rename_axis("attribute")
     pd.testing.assert_frame_equal(published_judge.ceiling(), expected)
