@@ -133,7 +133,7 @@ def in_words() -> list[str]:
             f"truth by the reward model, and {_cell(gained[BLIND])} by the blind one."
         )
         if LIKELIEST in gained:
-            text += f" Where simply the likeliest of them is taken, it gains {_cell(gained[LIKELIEST])}."
+            text += f" Where simply the likeliest is taken, it gains {_cell(gained[LIKELIEST])}."
         texts.append(text)
     return texts
 
