@@ -693,6 +693,18 @@ def missing_controls(method: str, table: pd.DataFrame) -> list[str]:
     return [name for name in controls_of(method) if seeds.get(name, 0) < seeds.max()]
 
 
+def in_short(rows: Sequence[dict]) -> pd.DataFrame:
+    """The truth of each policy less its start's over seeds, at each temperature.
+
+    rows: of `rows_of`, every seed.
+    """
+    table = over_seeds(with_differences(rows))
+    is_gain = (table["what"] == "held out") & (table["less"] == "start")
+    table = table[is_gain & (table.measure == TRUTH)]
+    columns = ["policy", "temperature", "less", "value", "low", "high", "seeds"]
+    return table[columns].round(2)
+
+
 def controls_at_start(rows: Sequence[dict]) -> dict[str, int]:
     """In how many seeds a control has its start's measures, each at each temperature, if in any.
 
@@ -749,7 +761,8 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="+", choices=["base", *names], default=default, metavar="POLICY", help=help
     )
-    parser.add_argument("--folder", type=Path, help="runs/works, and another one with --set")
+    help = "what is finished lies there; with --set beside it"
+    parser.add_argument("--folder", type=Path, default=paths.runs() / "works", help=help)
     parser.add_argument("--matrix", action="store_true", help="policies are those of make matrix")
     parser.add_argument("--dry", action="store_true", help="do not write the result")
     parser.add_argument("--draw", action="store_true", help="train and measure nothing")
@@ -760,7 +773,10 @@ def main() -> None:
     if options.draw:
         derive_again()
         return
-    folder = options.folder or paths.runs() / "-".join(["works", *sorted(options.set)])
+    if options.matrix and options.set:
+        parser.error("--set trains anew, and --matrix reads what is trained")
+    # Of each setting a folder of its own: what lies there is read, whatever it was trained with.
+    folder = options.folder.with_name("-".join([options.folder.name, *sorted(options.set)]))
     torch.set_num_threads(1)  # the small base gains nothing by a second one
     is_written = not (options.dry or options.set)
     starts = [STARTS[name.partition(", ")[0]] for name in options.only if name != "base"]
@@ -781,6 +797,8 @@ def main() -> None:
             of_seed = {name: world.commit(name) for name in names if name != "base"}
             commits[str(seed)] = commits.get(str(seed), {}) | of_seed
         write(earlier["rows"] + rows, commits)
+    else:
+        print(in_short(rows).to_string(index=False))
 
 
 def rows_before(seeds: Sequence[int], policies: Sequence[str]) -> dict:

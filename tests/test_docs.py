@@ -419,11 +419,22 @@ def test_the_readmes_other_sentences_are_those_of_their_results():
     of_two = f"{r_of['answers of sft']} and {r_of['answers of ppo']}"
     assert f"R with the truth within a prompt is {of_two}" in text
     best = {row["judge"]: spread(row["best of 64"]) for row in judge["pressed"]}
-    of_model = f"gains {best['reward model, all of the ratings']} points by the reward model"
-    assert f"{of_model}, and {best['likeliest']} where simply the likeliest" in text
+    of_model = f"gains {best['reward model, all of the ratings']} points"
+    assert f"{of_model}, and simply the likeliest {best['likeliest']}." in text
+    by_seed = {(row["judge"], row["seed"]): row["best of 64"] for row in judge["pressed by seed"]}
+    lead = pd.Series(
+        [
+            by_seed["likeliest", seed] - by_seed["reward model, all of the ratings", seed]
+            for seed in judge["seeds"]
+        ]
+    )
+    assert "[-" in over_seeds(lead), "not shown to differ"
     readings = benchmark("readings")
     r = [plain(readings["R"][f"truth, reader {number}"]) for number in (1, 2)]
-    assert f"R of their marks with the truth is {' and '.join(r)}" in text
+    of_prompts = readings["R within a prompt"]
+    within = [plain(of_prompts[f"truth, reader {number}"]) for number in (1, 2)]
+    words = f"the truth is {' and '.join(r)}, within a prompt {' and '.join(within)}."
+    assert f"R of their marks with {words}" in text
     processors = benchmark("processors")
     assert processors["figure"].startswith("0 of 900 answers differ")
     assert f"After {processors['steps']} steps under the kernels of other processors" in text

@@ -32,7 +32,12 @@ from hs2lib.models import backbones, derived
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.run import graph
 from hs2lib.run.parameters import specification
+from hs2lib.run.setup import Setup
 from hs2lib.score import __main__ as score_command
+
+sys.path.insert(0, str(CHECKOUT / "benchmarks"))
+works = importlib.import_module("works")
+sys.path.pop(0)
 
 PYTHON = ".venv/bin/python "
 
@@ -219,17 +224,29 @@ def check_words(words):
 
 
 @pytest.mark.parametrize("name", [name for name in graph.notebooks() if "07" <= name[:2] <= "12"])
-def test_what_a_notebook_says_under_your_own_is_there(name):
+def test_what_a_notebook_says_under_your_own_is_there(name, monkeypatch, tmp_path):
     """Its commands with their settings, and the functions that take one of yours."""
+    for variable in ("HS2_RUNS", "HS2_REPORTS"):
+        monkeypatch.setenv(variable, str(tmp_path / variable))
     cells = nbformat.read(CHECKOUT / f"notebooks/{name}.ipynb", 4).cells
     (text,) = [cell.source for cell in cells if cell.source.startswith("## Your own")]
     commands = [shlex.split(line) for line in re.findall(r"`(\.venv/bin/python [^`]+)`", text)]
-    assert len(commands) == 2
-    for words in commands:
+    own = [words for words in commands if "-m" in words]
+    (over_seeds,) = [words for words in commands if "-m" not in words]
+    assert 1 <= len(own) <= 2
+    for words in own:
         check_words(words)
-    setting = commands[1][-1].partition("=")[0].partition(".")[2]
-    known = specification(CHECKOUT / f"notebooks/{name}.ipynb")
-    assert setting in known or setting in known["recipe"].recipe.__dataclass_fields__
+    for values in re.findall(r"`(-p dataset=[^`]+)`", text):
+        check_words([*own[0][:-2], *shlex.split(values)])
+    check_words(over_seeds)
+    method, setting = over_seeds[3], over_seeds[5]
+    assert over_seeds[1:5:2] == ["benchmarks/works.py", method] and over_seeds[2:5:2] == [
+        "--only",
+        "--set",
+    ]
+    (of_notebook,) = works.settings_of([setting]).items()
+    assert works.NOTEBOOKS[method] == of_notebook[0] == name
+    assert set(of_notebook[1]) <= set(Setup.of_run(name, "demo").recipe.__dataclass_fields__)
     functions = re.findall(r"`(\w+)\.(\w+)\((.*?)\)`", text)
     assert functions
     for module, function, arguments in functions:

@@ -65,4 +65,5 @@ def test_what_is_published_can_be_graded_again():
     published = json.loads((PUBLISHED / "readings.json").read_text())
     said = bench.summary(read)
     assert said["R"] == published["R"]
+    assert said["R within a prompt"] == published["R within a prompt"]
     assert said["means"] == published["means"]

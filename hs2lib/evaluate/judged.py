@@ -41,6 +41,7 @@ APART = 0.5  # points of truth by which the answers of a pair truly differ
 # Columns of `table`: an estimate and the ends of its 95 % interval.
 R = ("R within a prompt", "R, 95 % low", "R, 95 % high")
 RIGHT = ("pairs right (%)", "pairs right, 95 % low", "pairs right, 95 % high")
+ANYTHING = 1.9  # an interval of R so wide, of the 2 from -1 to 1, says nothing
 LESS = ("R minus the first row's", "R minus, 95 % low", "R minus, 95 % high")
 SPREAD = "spread of truth"
 
@@ -396,7 +397,7 @@ def sentences(table: pd.DataFrame) -> list[str]:
     """A sentence on each set of answers after the first, beside the first.
 
     Sets of the same prompts are compared prompt by prompt, others by whether their intervals part.
-    Nothing is compared with an R that may be anything.
+    An R that may be nearly anything is not compared.
 
     table: of `table`.
     """
@@ -404,8 +405,8 @@ def sentences(table: pd.DataFrame) -> list[str]:
     first = rows.iloc[0]
     texts = []
     for name, row in rows.iloc[1:].iterrows():
-        if row[R[2]] - row[R[1]] > 1.9:  # of the 2 from -1 to 1
-            texts.append(f"{name}: too few to say how R compares.")
+        if max(row[R[2]] - row[R[1]], first[R[2]] - first[R[1]]) > ANYTHING:
+            texts.append(f"{name}: too few answers to say whether R differs from the first set's.")
             continue
         change = "not shown to differ from"
         is_paired = not np.isnan(row[LESS[1]])

@@ -13,6 +13,7 @@ Paper: silent; the laws are those of Gao et al. 2022.
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from hs2lib import paths
@@ -121,7 +122,7 @@ def in_words() -> list[str]:
     for row in of_all.get("by fault", []):
         share = row["higher (%)"]
         is_fault = row["fault"] != one_fault.HARMLESS
-        is_read = share["mean"] - share["plus or minus"] > 50
+        is_read = share["mean"] - or_nan(share["plus or minus"]) > 50  # of one seed it is not shown
         if row["judge"] == REWARD_MODEL and is_fault and not is_read:
             not_read.append(f"{row['fault']} {_share(share)} %")
     texts.append(f"Faults not shown to be read over the seeds: {', '.join(not_read) or 'none'}.")
@@ -149,9 +150,9 @@ def _by_judge(part: str, columns: Sequence[str]) -> pd.DataFrame:
 
 def _share(value: dict[str, float]) -> str:
     """A mean share over seeds, %, with its interval, as text."""
-    mean = value["mean"]
-    low = max(0.0, mean - value["plus or minus"])
-    high = min(100.0, mean + value["plus or minus"])
+    mean = or_nan(value["mean"])
+    half = or_nan(value["plus or minus"])
+    low, high = np.clip([mean - half, mean + half], 0, 100)
     return interval(mean, low, high, digits=0)
 
 

@@ -143,11 +143,11 @@ def _meaning(method: str, word: str) -> str:
     if word != "not shown":
         return MEANINGS[word]
     if method == "steerlm":
-        return "no effect of its label of quality on the truth"
+        return "no effect of its label of quality on the truth is shown"
     start = _row(method, "start")
     if start is not None and start["low"] > 0:
         return "above its start, but not shown to be above each control"
-    return "no difference from its start"
+    return "greedy, no difference from its start is shown"
 
 
 def first_line(method: str) -> str:
@@ -164,10 +164,14 @@ def first_line(method: str) -> str:
     seeds = _seeds(len(works["seeds"]))
     if method == "steerlm":
         row = _row(method, "itself", "quality")
-        shows = {1: "makes", 0: "is not shown to make", -1: "does not make"}[_sign(row)]
+        shows = {
+            1: "makes greedy answers better",
+            0: "is not shown to make greedy answers better",
+            -1: "makes greedy answers worse",
+        }
         words = [
-            f"Over {seeds}, asking SteerLM for quality 4 in place of 0 {shows} greedy answers "
-            f"better: {_change(row, 'value')} points of truth.",
+            f"Over {seeds}, asking SteerLM for quality 4 in place of 0 {shows[_sign(row)]}: "
+            f"{_change(row, 'value')} points of truth.",
             styles_in_words(),
         ]
     else:
@@ -229,10 +233,13 @@ def styles_in_words() -> str:
         own = _row("steerlm", "itself", style, measure=style)
         if own is None or _sign(own) < 1:
             continue
-        text = f"Asked for {style} 4 in place of 0 they have more of it: {_change(own, 'value')}"
+        text = (
+            f"Asked for {style} 4 in place of 0, answers have more of it: {_change(own, 'value')}"
+        )
         lead = _row("steerlm", "steerlm, at random", style, measure=style)
         if lead is not None:
-            text += f", which is {_change(lead, 'value')} more than under labels at random"
+            shows = "" if _sign(lead) == 1 else ", not shown to be more"
+            text += f". Less what labels at random move: {_change(lead, 'value')}{shows}"
         by_quality = _row("steerlm", "itself", "quality", measure=style)
         if by_quality is not None and _sign(by_quality):
             text += f". The label of quality moves it too, by {_change(by_quality, 'value')}"
@@ -637,8 +644,7 @@ def gains_in_words(start_of: Callable[[str], str]) -> str:
 def less_sft_in_words() -> str:
     """Every method's greedy truth less SFT's over seeds, the largest first; "" without any.
 
-    What is shown stands first. Where both are there, PPO less DPO follows: whether the first two
-    are shown to differ.
+    PPO less DPO follows, where it is there: two ways to learn from the same judgements.
     """
     rows = means("sft")
     rows = rows[rows.temperature == 0].sort_values("mean", ascending=False)

@@ -158,7 +158,7 @@ def test_the_prompts_to_show_are_chosen_by_the_truth(saved):
     assert held_out.to_show(held_out.side_by_side(SETUP), ["SFT"]) == {}, "DPO is not asked"
 
 
-def test_what_five_seeds_do_not_show_is_called_this_seed(saved, monkeypatch):
+def test_what_the_seeds_show_otherwise_stands_beside_what_this_run_shows(saved, monkeypatch):
     """PPO is worse in this seed; the seeds show a gain, no effect, or the same loss."""
     saved(SFT, WORSE)
     beside = held_out.side_by_side(SETUP)

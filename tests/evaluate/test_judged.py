@@ -290,3 +290,16 @@ def test_measured_rows_and_sampled_answers_are_judged_alike(tmp_path):
         assert [answer.text for answer in one.responses] == [x.text for x in other.responses]
     np.testing.assert_allclose(read.truth, again.truth)
     np.testing.assert_allclose(read.scores, again.scores, rtol=1e-5)
+
+
+def test_an_r_that_may_be_anything_is_not_compared():
+    """Neither a set's own nor the first one's."""
+    columns = ["answers", *judged.R, *judged.LESS, judged.RIGHT[0]]
+    clear = [0.5, 0.4, 0.6, 0.1, 0.05, 0.15, 60]
+    anything = [0.9, -0.99, 1.0, 1.6, 0.3, 3.0, 60]
+    too_few = "B: too few answers to say whether R differs from the first set's."
+    for first, second in ((clear, anything), (anything, clear)):
+        table = pd.DataFrame([["A", *first], ["B", *second]], columns=columns)
+        assert judged.sentences(table) == [too_few]
+    table = pd.DataFrame([["A", *clear], ["B", *clear]], columns=columns)
+    assert "higher than the 0.50 of A" in judged.sentences(table)[0]

@@ -86,3 +86,8 @@ def test_the_sentences_name_whose_answers_and_which_faults(judged):
     )
     assert gained.startswith("The best of 64 of SFT's answers gains 0.80 [0.70, 0.90] points")
     assert "seeds 0, 1" in published_judge.source() and "0123456:" in published_judge.source()
+    of_all = json.loads(judged.read_text())
+    of_all["by fault"][0]["higher (%)"] = mean(97.0, None)
+    judged.write_text(json.dumps(of_all))
+    assert published_judge.by_fault().loc["stops", "reward model"] == "97", "one seed"
+    assert "stops 97 %" in published_judge.in_words()[1], "nor is it shown to be read"

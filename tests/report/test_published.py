@@ -31,7 +31,7 @@ def test_a_method_has_its_verdict_and_an_oracle_has_none(works):
     words = "over two seeds -0.30 (-0.40 to -0.20)"
     assert published.of_seeds("iterative dpo") == f"{words}, harms (below the start)"
     works(verdicts={"iterative dpo": "not shown"})
-    verdict = "not shown (no difference from its start)"
+    verdict = "not shown (greedy, no difference from its start is shown)"
     assert published.of_seeds("iterative dpo") == f"{words}, {verdict}"
     assert published.of_seeds("iterative dpo, by the truth") == words
 
@@ -74,6 +74,11 @@ def test_the_first_line_has_the_verdict_and_the_measured_cause(works):
         "hold it back. The policy hardly reads what its label says of quality. Under its own "
         "labels of quality an answer is likelier than under another answer's, by +0.01 (-0.02 to "
         "+0.04) nats. For labels of style it is +0.10 (+0.05 to +0.15) nats."
+    )
+    worse = steered | {"value": -0.3, "low": -0.4, "high": -0.2}
+    works(means=[worse], verdicts={"steerlm": "harms"})
+    assert "quality 4 in place of 0 makes greedy answers worse: -0.30" in published.first_line(
+        "steerlm"
     )
     works(means=[steered, oracle], verdicts={"steerlm": "works"})
     assert "holds" not in published.first_line("steerlm"), "a method that works has no such cause"
@@ -163,7 +168,7 @@ def test_a_verdict_is_of_the_truth_less_the_start_and_of_nothing_else(works):
     quality = {"what": "quality", "measure": "truth", "less": "itself"}
     works(means=[row | quality], verdicts={"steerlm": "not shown"})
     assert published.of_seeds("steerlm", less="itself", what="quality") == (
-        f"{number}, not shown (no effect of its label of quality on the truth)"
+        f"{number}, not shown (no effect of its label of quality on the truth is shown)"
     )
     warm = row | own | {"temperature": 0.7}
     works(means=[warm], verdicts={"steerlm": "not shown"})
@@ -352,20 +357,16 @@ def test_a_label_of_style_stands_beside_chance_and_beside_the_label_of_quality(w
     """By hand: verbosity moves by .5, by .4 more than at random, and quality moves it by .2."""
     row = {"policy": "steerlm", "temperature": 0.0, "measure": "verbosity", "seeds": 2}
     asked = {"what": "verbosity", "less": "itself", "value": 0.5, "low": 0.1, "high": 0.9}
-    chance = {
-        "what": "verbosity",
-        "less": "steerlm, at random",
-        "value": 0.4,
-        "low": 0,
-        "high": 0.8,
-    }
+    chance = asked | {"less": "steerlm, at random", "value": 0.4, "low": 0.1, "high": 0.7}
     quality = {"what": "quality", "less": "itself", "value": 0.2, "low": 0.1, "high": 0.3}
     works(means=[row | asked, row | chance, row | quality])
     assert published.styles_in_words() == (
-        "Asked for verbosity 4 in place of 0 they have more of it: +0.50 (+0.10 to +0.90), which is "
-        "+0.40 (+0.00 to +0.80) more than under labels at random. The label of quality moves it "
-        "too, by +0.20 (+0.10 to +0.30)."
+        "Asked for verbosity 4 in place of 0, answers have more of it: +0.50 (+0.10 to +0.90). Less "
+        "what labels at random move: +0.40 (+0.10 to +0.70). The label of quality moves it too, by "
+        "+0.20 (+0.10 to +0.30)."
     )
+    works(means=[row | asked, row | chance | {"low": -0.1}])
+    assert published.styles_in_words().endswith("(-0.10 to +0.70), not shown to be more.")
     works(means=[row | asked | {"low": -0.1}])
     assert published.styles_in_words() == "", "not shown"
 
