@@ -99,15 +99,15 @@ def summary(table: pd.DataFrame) -> dict:
     """
     columns = ["truth", *(name for name in table if name.startswith("reader "))]
     means = table.groupby("policy")[columns].mean().loc[list(POLICIES)]
-    said = {"means": means.round(2).reset_index().to_dict(orient="records")}
+    result = {"means": means.round(2).reset_index().to_dict(orient="records")}
     for name, values in (("R", table[columns]), ("R within a prompt", of_prompts(table, columns))):
         r = np.corrcoef(values.to_numpy(float), rowvar=False)
-        said[name] = {
+        result[name] = {
             f"{columns[i]}, {columns[k]}": round(float(r[i, k]), 3)
             for k in range(len(columns))
             for i in range(k)
         }
-    return said
+    return result
 
 
 def main() -> None:
@@ -130,24 +130,24 @@ def main() -> None:
     if options.sheet.read_text() != sheet(table):
         parser.error(f"{options.sheet} has other answers than these policies give")
     table = with_marks(table, options.marks)
-    said = summary(table)
-    of_readers = [r for names, r in said["R"].items() if names.startswith("truth, ")]
+    agreement = summary(table)
+    of_readers = [r for names, r in agreement["R"].items() if names.startswith("truth, ")]
     result = {
         "name": "readings",
         "compared": f"marks of readers who see no grade with the truth, {len(table)} greedy answers",
-        "figure": "; ".join(f"R of {names} {r:.2f}" for names, r in said["R"].items()),
+        "figure": "; ".join(f"R of {names} {r:.2f}" for names, r in agreement["R"].items()),
         "goal": "R of at least .8",
         "met": min(of_readers) >= 0.8,
         "seed": options.seed,
         "readers": "language models",
-        **said,
+        **agreement,
         "device": report.device(),
         "commit": report.commit(),
     }
     folder = paths.reports() / "benchmarks"
     paths.write(folder / "readings.csv", table.drop(columns="facts").to_csv(index=False))
     paths.write(folder / "readings.json", json.dumps(result, indent=1) + "\n")
-    print(pd.DataFrame(said["means"]).to_string(index=False), said, sep="\n")
+    print(pd.DataFrame(agreement["means"]).to_string(index=False), agreement, sep="\n")
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def test_what_is_published_can_be_graded_again():
     ]
     assert read.truth.tolist() == pytest.approx(again, abs=1e-4)
     published = json.loads((PUBLISHED / "readings.json").read_text())
-    said = bench.summary(read)
-    assert said["R"] == published["R"]
-    assert said["R within a prompt"] == published["R within a prompt"]
-    assert said["means"] == published["means"]
+    agreement = bench.summary(read)
+    assert agreement["R"] == published["R"]
+    assert agreement["R within a prompt"] == published["R within a prompt"]
+    assert agreement["means"] == published["means"]
