@@ -19,7 +19,6 @@ import pandas as pd
 from hs2lib import paths
 from hs2lib.corpus import one_fault
 from hs2lib.data.readers import or_nan
-from hs2lib.evaluate import best_of_n
 from hs2lib.report import published
 from hs2lib.report.report import interval
 
@@ -27,7 +26,7 @@ PUBLISHED = "reports/benchmarks/judge.json"
 WITHIN = "R within a prompt"
 RIGHT = "pairs right"
 REWARD_MODEL = "reward model"
-LIKELIEST = best_of_n.LIKELIEST
+LIKELIEST = "likeliest"  # as `best_of_n.LIKELIEST`, whose module trains policies
 BLIND = "blind reward model"  # it learnt from answers that stood under other prompts
 NUMBERS = (4, 16, 64)  # the n of best of n that are shown
 LAW = ["alpha", "beta", "d at the peak"]  # d: the root of nats from the start

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from hs2lib.evaluate import published_judge
+from hs2lib.evaluate import best_of_n, published_judge
 
 
 def mean(value, half=0.1):
@@ -91,3 +91,7 @@ def test_the_sentences_name_whose_answers_and_which_faults(judged):
     judged.write_text(json.dumps(of_all))
     assert published_judge.by_fault().loc["stops", "reward model"] == "97", "one seed"
     assert "stops 97 %" in published_judge.in_words()[1], "nor is it shown to be read"
+
+
+def test_the_rule_has_the_name_that_the_benchmark_writes():
+    assert published_judge.LIKELIEST == best_of_n.LIKELIEST
