@@ -479,6 +479,33 @@ def test_the_readme_has_the_means_of_the_published_seeds():
     )
 
 
+def published_gains(policy, column):
+    """A value for each published seed, of what notebook 13 says a policy adds by greedy answers."""
+    name = "13_aligned_model_evaluation"
+    gains = []
+    for run in (name, *(f"{name}@seed-{seed}" for seed in range(1, 5))):
+        table = pd.read_csv(
+            CHECKOUT / "reports/published/demo" / run / "two-numbers.csv", index_col="policy"
+        )
+        value, _, _ = table.loc[policy, column].lstrip("'").partition(" ")
+        gains.append(float(value))
+    return pd.Series(gains)
+
+
+def test_the_readme_has_the_gains_of_the_published_seeds():
+    """They are of another processor than the table's, and no control ran there."""
+    text = " ".join(README.read_text().split())
+    manifests = (CHECKOUT / "reports/published/demo").glob("*/manifest.json")
+    devices = {json.loads(manifest.read_text())["device"].split()[0] for manifest in manifests}
+    assert devices == {"Intel(R)"} and benchmark("works")["device"].startswith("AMD")
+    assert "made on an Intel processor, and the table's policies on an AMD one." in text
+    dpo = published_gains("DPO", "greedy, less start")
+    ppo = published_gains("PPO", "greedy, less start")
+    assert f"DPO gains {over_seeds(dpo)} and PPO {over_seeds(ppo)} there" in text
+    of_steerlm2 = over_seeds(published_gains("SteerLM 2.0", "greedy, less start"))
+    assert f"SteerLM 2.0 {of_steerlm2} over SteerLM" in text
+
+
 def readme_numbers():
     """What README has to say of speed, by the benchmarks."""
     ratio = {
