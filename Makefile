@@ -1,4 +1,4 @@
-# `make demo` runs the paper small, `make check` and `make test` check the code. Each sets everything up first.
+# `make demo` runs the paper small, `make test` checks the code. Each sets everything up first.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo matrix smoke laptop tables reports figures publish verify base lab lint format check test bench bench-gpu gpu-check clean-nb clean lock
+.PHONY: help setup demo matrix smoke laptop tables reports figures publish verify base lab lint format check test test-slow bench bench-gpu gpu-check clean-nb clean lock
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -82,7 +82,7 @@ verify: $(READY) ## does today's code still give what is published: make verify 
 	$(BIN)/python -m hs2lib.run --tier $(TIER) --compare --strict $(RUNS)
 
 base: $(READY) ## train the small world's base from nothing, into hs2lib/corpus/base (an hour on two cores)
-	@$(BIN)/python benchmarks/make_base.py
+	@$(BIN)/python tools/make_base.py
 
 # Jupyter refuses to run as root unless it is told to; in a container one usually is.
 lab: $(READY) ## open JupyterLab on the notebooks: make lab OPTIONS="--port 9000"; in a container OPTIONS="--ip 0.0.0.0 --no-browser"
@@ -99,18 +99,32 @@ format: $(READY) ## format code and notebooks
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-check: lint ## lint, then the fast tests, in under a minute: for while you work
-	@$(BIN)/python -m pytest -n $(CORES) --dist worksteal -m "not slow"
+PYTEST := $(BIN)/python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder --durations=40
+check: lint ## lint, then the fast tests without a run of the notebooks: for while you work
+	@$(PYTEST) --durations=0 --durations-min=5 -m "not slow and not smoke and not long"
 
-test: lint ## lint, then all tests, on all cores: before a commit
-	@$(BIN)/python -m pytest -n $(CORES) --dist worksteal
+test: lint ## lint, then the tests: before a commit (about six minutes on two cores)
+	@$(PYTEST) -m "not slow"
+
+# What other programs are compared with, apart from the environment: they ask for older versions of packages in it.
+PEERS := .venv/peers
+$(PEERS)/.ready: $(READY)
+	@echo "Installing the peers lm-eval and alpaca_eval ..."; rm -rf $(PEERS); \
+	if command -v uv >/dev/null; then pip="uv pip install --python $(BIN)/python"; \
+	else pip="$(BIN)/python -m pip install --disable-pip-version-check"; fi; \
+	$$pip --quiet --no-deps --target $(PEERS) $$($(BIN)/python -c 'import tomllib; print(*("".join(one.split()) for one in tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["peers"]))')
+	@touch $@
+
+test-slow: $(PEERS)/.ready ## what `make test` leaves out: kills, processes, pages, browser, wheel, architectures, fuzz, peers
+	@PYTHONPATH=$(PEERS) $(BIN)/python -m pytest -m peers
+	@$(PYTEST) -m "slow and not peers"
 
 bench: $(READY) ## run the benchmarks on the CPU, or one: make bench NAME=score_pairs
 	@export CUDA_VISIBLE_DEVICES=; \
-	for f in benchmarks/$(if $(NAME),$(NAME),[a-z]*).py; do case $$f in */common.py|*/calibrate_*|*/same_tables.py|*/samples_*|*/readings.py|*/make_base.py|*/base_texts.py|*/gpu_check.py) ;; *) $(BIN)/python $$f;; esac; done
+	for f in benchmarks/$(if $(NAME),$(NAME),[a-z]*).py; do case $$f in */common.py|*/gpu_check.py) ;; *) $(BIN)/python $$f;; esac; done
 
 MODEL ?= Qwen/Qwen2.5-0.5B-Instruct
-ON_GPU := score_pairs train_reward dpo_step steerlm2_step rollout
+ON_GPU := score_pairs train_reward dpo_step rollout
 bench-gpu: $(READY) ## run the benchmarks that a GPU can run, on one: make bench-gpu MODEL=Qwen/Qwen2.5-0.5B-Instruct
 	@export CUDA_VISIBLE_DEVICES="$${CUDA_VISIBLE_DEVICES:-0}"; failed=; \
 	PYTHONPATH=benchmarks $(BIN)/python -c 'import common; common.find("cuda")'; \

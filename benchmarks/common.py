@@ -1,7 +1,7 @@
 """What every benchmark shares: timing in turns, the result file; and for those that a GPU can run:
 device, FLOPs.
 
-Five can: score_pairs, train_reward, dpo_step, steerlm2_step, rollout, with --device cuda --model
+Four can: score_pairs, train_reward, dpo_step, rollout, with --device cuda --model
 NAME (`make bench-gpu` runs them all). Both sides are then on the GPU, and the result is
 <name>-gpu.json: never the CPU's file.
 

@@ -330,13 +330,19 @@ def build() -> Path:
     whole["five_seeds"] = five_seeds()
     put("index.html", page("index.html", "index", "HelpSteer2, reproduced", **whole))
     put("benchmarks.html", page("benchmarks.html", "benchmarks", "Benchmarks", benchmarks=benchmarks(reports())))
-    log = reports() / "LOG.md"
-    text = log.read_text() if log.exists() else "Nothing logged."
-    put("log.html", page("log.html", "plain", "Negative results", body=markdown(text)))
+    put("findings.html", page("findings.html", "plain", "Findings", body=markdown(findings())))
     for path in folder.rglob("*"):
         if path.is_file() and path not in names:
             path.unlink()
     return folder / "index.html"
+
+
+def findings() -> str:
+    """The text of `docs/findings.md`, its links as they lead from `reports/site`."""
+    file = root() / "docs" / "findings.md"
+    if not file.is_file():
+        return "No findings."
+    return file.read_text().replace("](../", "](../../")
 
 
 def five_seeds() -> str:

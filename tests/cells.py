@@ -8,6 +8,7 @@ import nbformat
 from IPython.core.displayhook import CapturingDisplayHook
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
+from nbformat.v4 import new_output
 from traitlets.config import Config
 
 from hs2lib.paths import notebook, root
@@ -29,28 +30,40 @@ def execute(name, tier, **changes):
 
 
 def run_all(name):
-    """Run All in IPython: every cell as it stands; what its last line gives is put into all forms a reader may see.
+    """Run All in IPython: every cell as it stands. Returns the executed notebook, with its outputs.
 
-    A figure that is shown as the text `<Figure ..>` fails, as a cell that raises does.
+    What a cell's last line gives is put into all forms a reader may see. A figure that is shown as
+    the text `<Figure ..>` fails, as a cell that raises does.
     """
     shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     shell.display_pub = CapturingDisplayPublisher()  # what is displayed, by whatever function
     shown = shell.display_pub.outputs
     shell.display_trap.hook = CapturingDisplayHook(shell, shown)  # what a cell's last line gives
-    cells = [cell for cell in nbformat.read(notebook(name), 4).cells if cell.cell_type == "code"]
+    executed = nbformat.read(notebook(name), 4)
     try:
         with matplotlib.rc_context({"backend": "agg"}):
-            for cell in cells:
+            for cell in executed.cells:
+                if cell.cell_type != "code":
+                    continue
                 printed = io.StringIO()
                 with contextlib.redirect_stdout(printed):
                     shell.run_cell(cell.source).raise_error()
-                assert "<Figure" not in printed.getvalue(), f"{name}, {cell.id}"
-                assert not any(is_text_of_figure(output["data"]) for output in shown), (
-                    f"{name}, {cell.id}: a figure is shown as the text <Figure ..>"
-                )
+                cell.outputs = outputs(printed.getvalue(), shown)
                 shown.clear()
     finally:
         InteractiveShell.clear_instance()
+    as_text = figures_as_text(executed)
+    assert not as_text, f"{name}: a figure is shown as the text <Figure ..> in {as_text}"
+    return executed
+
+
+def outputs(printed, shown):
+    """The outputs of a cell as a notebook keeps them: its printed text, then what it displayed."""
+    texts = [new_output("stream", text=printed)] if printed else []
+    return texts + [
+        new_output("display_data", output["data"], metadata=output.get("metadata") or {})
+        for output in shown
+    ]
 
 
 def source(name, id):

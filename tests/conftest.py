@@ -1,20 +1,23 @@
-"""What holds for all tests."""
+"""What holds for all tests, and what they share."""
 
 import gc
 import os
 import signal
 from functools import partial
-
-# Before torch is imported, and for the processes that tests start.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-if os.environ.get("HS2_DEVICE") != "cuda":
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same tests on every machine
 from pathlib import Path
 
+import clean_environment  # noqa: F401  (before torch)
 import made_reports
 import pytest
+import smoke_run
 import torch
+from shared_models import (  # noqa: F401
+    own_policy,
+    own_reward_model,
+    tiny_policy,
+    trained_folder,
+    trained_reward_model,
+)
 
 # Where the tests run in the background of a shell, which ignores the signal, what they start can be
 # interrupted still.
@@ -36,25 +39,38 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-# What takes longest, longest first; before all a file whose fixture takes long, which one worker
-# makes, then, for all.
-FIRST = (
-    "test_page_commands",
-    "test_checkpoints_sharded",
-    "test_notebooks",
-    "test_docs",
-    "test_tables_command",
-    "test_runner",
-)
-
-
 def pytest_collection_modifyitems(items):
-    """What is long must not begin when the other cores run out of tests. And what is imported by
-    now stays: to look through it for rubbish, as each training does, takes a second."""
-    items.sort(
-        key=lambda item: FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST)
-    )
+    """What takes longest begins first: the file that reads the run of all notebooks, then what is
+    marked `long`. Each file is run by one worker, so the notebooks are run once.
+
+    What is imported by now stays: to look through it for rubbish, as each training does, takes a
+    second.
+    """
+    for item in items:
+        if "smoke_suite" in item.fixturenames:
+            item.add_marker(pytest.mark.smoke)
+
+    def rank(item):
+        if item.path.stem == "test_smoke":
+            return 0
+        return 1 if item.get_closest_marker("long") else 2
+
+    items.sort(key=rank)
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def smoke_reports(tmp_path_factory):
+    """All notebooks, run once in order in this process at tier smoke: their reports and runs."""
+    return smoke_run.run(tmp_path_factory.mktemp("smoke"))
+
+
+@pytest.fixture
+def smoke_suite(smoke_reports, monkeypatch):
+    """The run of all notebooks, to be read: its folders are those of this test's environment."""
+    for name, value in smoke_reports.environment.items():
+        monkeypatch.setenv(name, value)
+    return smoke_reports
 
 
 @pytest.fixture

@@ -6,14 +6,13 @@ The paper's text is not in this repository. Where the folder of shared data has 
 tested.
 """
 
-import importlib
 import json
 import os
 import re
-import sys
 from functools import cache
 from pathlib import Path
 
+import numeric_sentences
 import pytest
 import yaml
 
@@ -233,10 +232,6 @@ def test_every_rule_of_the_reference_code_names_its_lines_our_place_and_our_test
 
 
 # Sentences that hold a number
-
-sys.path.insert(0, str(root() / "benchmarks"))
-numeric_sentences = importlib.import_module("numeric_sentences")
-sys.path.pop(0)
 
 CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
 PLAIN = {"claims": "samples", "reason": "", "section": "2.1", "start": "0"}

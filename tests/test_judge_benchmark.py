@@ -43,44 +43,6 @@ def test_judges_of_fewer_ratings_are_those_of_the_audit():
     assert [len(change(groups)) for _, change in asked] == [16, 4]
 
 
-def test_every_judge_has_its_points_in_the_figure(monkeypatch):
-    """The annotators' ratings once had an entry in the legend and no point."""
-    half = {"mean": 0.5, "plus or minus": 0.1}
-    of_sets = {"rated responses": list(bench.LOOKS), "answers of sft": list(bench.LOOKS)[:-1]}
-    read = []
-    for name, judges in of_sets.items():
-        read += [{"set": name, "judge": judge, "R within a prompt": half} for judge in judges]
-    best = {f"best of {n}": half for n in (4, 16, 64)}
-    pressed = [{"judge": judge, **best} for judge in (*bench.DASHES, bench.best_of_n.BY_TRUTH)]
-    figure = bench.drawn({"read": read, "pressed": pressed}, [0, 1])
-    left = figure.axes[0]
-    points = [bars.lines[0].get_xdata() for bars in left.containers]
-    assert [len(x) for x in points] == [2, 2, 2, 2, 1]
-    assert len(left.get_legend_handles_labels()[1]) == len(bench.LOOKS)
-    bench.plt.close(figure)
-
-
-def test_what_is_read_has_every_judge_of_the_figure(monkeypatch):
-    """Names in the figure are those of the rows, for rated responses at least."""
-    group = SimpleNamespace(
-        id="a",
-        responses=(SimpleNamespace(text="a", labels=(1,) * 5, log_probs=(0.0,)),) * 2,
-    )
-    world = SimpleNamespace(
-        seed=0,
-        setup=lambda notebook: None,
-        reward_model=SimpleNamespace(score=lambda groups: bench.torch.zeros(2, 5)),
-        blind_judge=SimpleNamespace(score=lambda groups: bench.torch.zeros(2, 5)),
-    )
-    parts = SimpleNamespace(groups={"test": [group]})
-    monkeypatch.setattr(bench.reward_training, "load_parts", lambda setup: parts)
-    monkeypatch.setattr(bench, "answers", lambda *arguments: [group])
-    monkeypatch.setattr(bench, "true_goodness", lambda group: np.array([0.0, 1.0]))
-    with np.errstate(all="ignore"):
-        rows = bench.read(world)
-    assert {row["judge"] for row in rows} == set(bench.LOOKS)
-
-
 def test_over_seeds_by_hand():
     """1 and 3: mean 2, and 12.71 standard errors of 1 to either side."""
     rows = [{"seed": 0, "judge": "a", "R": 1.0}, {"seed": 1, "judge": "a", "R": 3.0}]

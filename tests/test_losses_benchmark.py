@@ -17,6 +17,8 @@ sys.path.insert(0, str(root() / "benchmarks"))
 benchmark = importlib.import_module("losses")
 sys.path.pop(0)
 
+pytestmark = pytest.mark.slow
+
 TINY = {"model_name": "tiny", "batch": 4, "validation_share": 0.2, "warmup": 0, "head": "fresh"}
 
 
@@ -27,7 +29,6 @@ def world(tmp_path, monkeypatch):
     return benchmark.World(0, 20, tmp_path, TINY)
 
 
-@pytest.mark.slow
 def test_what_is_kept_is_not_done_again_and_several_runs_add_up(world, tmp_path, monkeypatch):
     """A run that was stopped goes on; one of other learners adds its rows to those of the first."""
     world.measure("plain-begun")  # trains helpfulness too, which it begins with
@@ -115,7 +116,6 @@ def pair(i: int, preference: float) -> Group:
     return Group(str(i), (Turn("user", f"{i}?"),), tuple(responses), preference=preference)
 
 
-@pytest.mark.slow
 def test_no_pair_is_scored_by_a_head_that_saw_it(monkeypatch):
     """Each pair has a direction of its own: whoever saw it orders it rightly, and nobody else can."""
     monkeypatch.setattr(benchmark, "REPEATS", 1)

@@ -20,7 +20,7 @@ from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
 
-sys.path.insert(0, str(paths.root() / "benchmarks"))
+sys.path.insert(0, str(paths.root() / "tools"))
 make_base = importlib.import_module("make_base")
 sys.path.pop(0)
 
@@ -107,6 +107,7 @@ def test_items_hold_whole_texts(tokenizer):
     assert [len(piece.sequences[0]) for piece in pieces[:-1]] == [64] * (len(pieces) - 1)
 
 
+@pytest.mark.slow
 def test_what_is_held_out_is_not_trained():
     """A base that had read the held-out prompts would report a loss of what it remembers."""
     policy, items, held_out = make_base.prepare(texts, HOW)

@@ -1,4 +1,4 @@
-"""Run All on each notebook as it stands: no parameter file, no papermill. (`benchmarks/smoke.py` says how long.)"""
+"""Notebooks with other parameters: in a kernel, on rows of one's own, and as dry runs of tier paper."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import huggingface_hub.constants
 import nbformat
 import pandas as pd
 import pytest
-from cells import execute, figures_as_text, run_all
+from cells import execute, figures_as_text
 
 from hs2lib.group import ATTRIBUTES
 from hs2lib.paths import root, runs
@@ -18,35 +18,6 @@ from hs2lib.run import graph
 
 pytestmark = pytest.mark.slow
 
-OF_FORMULAS = {
-    "authors",
-    "cost",
-    "costs",
-    "diagram",
-    "estimator",
-    "habits",
-    "losses",
-    "prefix-tree",
-    "style",
-    "toy",
-    "tricks",
-}  # artefacts that no row of any data set went into
-PUBLISHED = (
-    "Source: the paper's Table 5",
-    "Source: the paper's tables and cited sources",
-    "Source: reports/benchmarks/works.json, five seeds, generated data",
-    "Source: `benchmarks/departures.py`, most of it on generated data",
-)
-OF_REPORTS = "14_paper_tables_and_figures"  # alone it finds no report (tests/test_notebook_14.py has it among others)
-# Artefacts of 00 about prompts of the small world that are not those of the run's data sets.
-OF_OTHER_PROMPTS = {"families", "readable"}
-OF_PUBLISHED_MODELS = "board-"  # tables of 16 with what others measured
-OF_REAL_PAIRS = "real-pairs"  # of 15, from reports/benchmarks/losses.json
-# Of 13, where no policy of the run has left answers, and of 17.
-OF_PUBLISHED_SEEDS = {
-    "temperature": "Source: reports/benchmarks/works.json, five seeds, generated data",
-    "foretells": "Source: reports/benchmarks/audit.json, seeds 0, 1 and 2, generated data",
-}
 ALIGNMENT = [name for name in graph.notebooks() if "07" <= name[:2] <= "12"]
 
 
@@ -62,71 +33,23 @@ def folders(tmp_path, monkeypatch):
     return tmp_path
 
 
-# By a kernel of its own one that shows a training's live curves: starting it takes half the time.
-# Of those with widgets test_docs.py runs one by a kernel.
-BY_KERNEL = "07_sft"
+BY_KERNEL = "07_sft"  # it shows a training's live curves
 
 
-@pytest.mark.parametrize("name", graph.notebooks())
-def test_run_all_as_it_stands(name, folders, monkeypatch):
-    if name == BY_KERNEL:
-        command = [
-            sys.executable,
-            "-m",
-            "jupyter",
-            "execute",
-            str(root() / "notebooks" / f"{name}.ipynb"),
-            f"--output={folders / name}.ipynb",
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=folders)
-        assert done.returncode == 0, done.stderr[-3000:]
-        executed = nbformat.read(folders / f"{name}.ipynb", 4)
-        assert not figures_as_text(executed), "the curves stood there as the text `<Figure ..>`"
-        pictures = set()
-        for cell in executed.cells:
-            if any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])):
-                pictures.add(cell.id)
-        assert {"fit", "curves"} <= pictures, "live during training, and after it"
-    else:
-        monkeypatch.chdir(folders)
-        run_all(name)
-    folder = folders / "reports" / "smoke" / name
-    manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["generated"] == (name != OF_REPORTS), (
-        "the smoke tier runs on generated data and must say so"
-    )
-    assert all((folder / artefact).exists() for artefact in manifest["artefacts"])
-    for artefact, about in manifest["artefacts"].items():
-        if name == OF_REPORTS:  # no report is there, and what is published names its source
-            ends = ("Source: no data", *PUBLISHED)
-            assert any(source in about["caption"] for source in ends), artefact
-            continue
-        formula = artefact.split(".")[0] in OF_FORMULAS
-        source = "Source: no data" if formula else "Generated data"
-        if artefact.split(".")[0] in OF_OTHER_PROMPTS:
-            source = "Source: small world (generated), seed"
-        if artefact.split(".")[0] == OF_REAL_PAIRS:  # published, and of no row of this run
-            source = "pairs of HelpSteer2's validation split"
-            assert "Generated data" not in about["caption"]
-        source = OF_PUBLISHED_SEEDS.get(artefact.split(".")[0], source)
-        if artefact.startswith(OF_PUBLISHED_MODELS):  # no number of this run stands in it
-            source = "Source: the publications named here, nothing of this run"
-            assert "Generated data" not in about["caption"]
-        assert source in about["caption"], artefact
-
-
-def test_notebook_01_shows_an_answer_for_each_level(folders, monkeypatch):
-    """The columns of the table once took the names that the examples are looked up by."""
-    monkeypatch.chdir(folders)
-    shown = []
-    monkeypatch.setattr(
-        show,
-        "display",
-        lambda *things: shown.extend(getattr(thing, "data", "") for thing in things),
-    )
-    execute("01_dataset_statistics", "smoke", n_boot=100, levels_of="helpfulness")
-    for level in range(5):
-        assert any(f"<b>helpfulness {level}</b>" in text for text in shown), level
+def test_run_all_in_a_kernel(folders):
+    """The figures are pictures there too, live during training and after it."""
+    command = [sys.executable, "-m", "jupyter", "execute"]
+    command += [str(root() / "notebooks" / f"{BY_KERNEL}.ipynb")]
+    command += [f"--output={folders / BY_KERNEL}.ipynb"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folders)
+    assert done.returncode == 0, done.stderr[-3000:]
+    executed = nbformat.read(folders / f"{BY_KERNEL}.ipynb", 4)
+    assert not figures_as_text(executed)
+    pictures = set()
+    for cell in executed.cells:
+        if any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])):
+            pictures.add(cell.id)
+    assert {"fit", "curves"} <= pictures
 
 
 def test_own_ratings_as_the_page_says_with_an_attribute_that_nobody_rated(folders, monkeypatch):

@@ -1,11 +1,9 @@
 """The commands of README and the pages are run as they stand, small, in a copy of the checkout.
 
-What is not run here is in one of two tables: run by another test, or by none, and why. Of these too
-every option, parameter and file that they name has to be there.
+README's way from a CSV of one's own ratings to a classifier is in the default suite, all other
+commands are one walk.
 """
 
-import importlib
-import inspect
 import itertools
 import json
 import re
@@ -32,64 +30,41 @@ from hs2lib.models import backbones, derived
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.run import graph
 from hs2lib.run.parameters import specification
-from hs2lib.run.setup import Setup
 from hs2lib.score import __main__ as score_command
-
-sys.path.insert(0, str(CHECKOUT / "benchmarks"))
-works = importlib.import_module("works")
-sys.path.pop(0)
 
 PYTHON = ".venv/bin/python "
 
-# Pages whose commands are run one after the other, in one folder.
-WALKS = {
-    "own data": ("README.md", "own-ratings.md", "own-pairs.md", "reward-benchmarks.md"),
-    "suite": ("notebooks.md", "small-world.md", "cluster.md", "judges.md"),
-    "named runs": ("runs.md", "own-policies.md", "gpu.md", "CONTRIBUTING.md"),
-    "published": ("compare.md", "first-run.md"),
-    "audit": ("audit.md",),
-}
+# The pages in the order of the walk; those that `test_docs` follows block after block are not in it.
+PAGES = (
+    "own-ratings.md",
+    "own-pairs.md",
+    "reward-benchmarks.md",
+    "notebooks.md",
+    "small-world.md",
+    "cluster.md",
+    "judges.md",
+    "runs.md",
+    "own-policies.md",
+    "gpu.md",
+    "CONTRIBUTING.md",
+    "compare.md",
+    "first-run.md",
+    "audit.md",
+)
 
-# Beginning of a command -> the test that runs it, or what it calls.
-BY_ANOTHER_TEST = {
-    "make lab": "test_project.py::test_lab_takes_options_and_starts_for_root",
-    "make clean ": "test_project.py::"
-    "test_clean_keeps_ratings_models_and_named_runs_and_says_what_it_does",
-    "make tables": "test_tables_command.py::test_make_tables_gives_tables_1_and_2_from_the_hub",
-    "make gpu-check": "test_benchmarks.py::test_the_check_of_a_gpu_runs_whole_on_a_cpu",
-    "make bench-gpu": "test_benchmarks.py::test_bench_gpu_goes_on_after_a_failure_and_names_it",
-    "make bench NAME=architectures": "engine/test_contract_architectures.py::"
-    "test_no_architecture_is_scored_wrongly",
-    "make publish": "launch/test_publish.py::"
-    "test_a_complete_run_is_published_and_of_a_named_one_its_tables",
-    "make verify": "launch/test_compare.py::"
-    "test_strict_says_whether_todays_code_gives_what_is_published",
-    "make base": "test_make_base.py::test_a_killed_training_goes_on_and_ends_with_the_same_base",
-    PYTHON + "-m hs2lib.data.check my.csv --example": "data/test_check.py::"
-    "test_an_example_to_try_the_commands_with_is_sound_and_overwrites_nothing",
-    PYTHON + "-m hs2lib.models.derived": "models/test_derived.py::"
-    "test_the_command_saves_what_any_notebook_can_score_with",
-    PYTHON + "profiles/nemo/rewrite.py": "test_nemo.py::"
-    "test_a_reward_model_has_the_last_five_outputs_at_the_last_token",
-    PYTHON + "profiles/verl/adapter.py": "test_verl.py::"
-    "test_files_are_verls_and_the_reward_is_the_standardised_goodness",
-    PYTHON + "-m hs2lib.run --tier paper 06@released": "run/test_graph_matrix.py::"
-    "test_published_models_are_measured_without_any_training",
-    PYTHON + "-m hs2lib.run --tier demo 06@preferences": "run/test_graph_matrix.py::"
-    "test_a_named_run_resolves",
-    PYTHON + "-m hs2lib.run --tier demo --seeds 5 06@preferences": "run/test_graph_matrix.py::"
-    "test_seeds_of_a_run_differ_in_the_seed_alone_and_read_those_of_the_same_seed",
-    PYTHON + "-m hs2lib.run --tier gpu -- --workflow-profile": "launch/test_stages.py::"
-    "test_a_stage_with_resources_is_a_job_before_its_notebook",
-    "kubectl apply": "test_project.py::test_the_kubernetes_manifests_are_some",
-}
+# Beginnings of commands that are not run here, and why.
 NOT_RUN = {
-    "make demo": "half an hour and more; the same notebooks are run at smoke",
+    "make demo": "ten minutes and more; the same notebooks are run at smoke",
     "make matrix": "hours",
     "make laptop": "hours, on real data",
-    PYTHON + "-m hs2lib.run --tier laptop 16": "an hour, on real data",
-    PYTHON + "-m hs2lib.run --tier demo 14 #": "it reads all runs of the matrix",
-    "make bench NAME=score_pairs": "minutes; its parts are tested by test_benchmarks.py",
+    "make tables": "test_tables_command.py runs it, against a Hub on loopback",
+    "make bench": "minutes",
+    "make gpu-check": "minutes",
+    "make publish": "launch/test_publish.py",
+    "make verify": "launch/test_compare.py",
+    "make base": "an hour",
+    "make lab": "test_project.py",
+    "make clean ": "test_project.py",
     "make test": "it runs this test",
     "make check": "as make test",
     "make lint": "make test begins with it",
@@ -103,8 +78,18 @@ NOT_RUN = {
     "transformers serve": "a server of others",
     "llama-server": "a server of others",
     "vllm serve": "a server of others",
+    "kubectl apply": "it needs a cluster",
     "xargs ": "it needs verl's environment",
     "export ": "for the next command of the same shell",
+    PYTHON + "-m hs2lib.data.check my.csv --example": "my.csv is there",
+    PYTHON + "-m hs2lib.models.derived": "models/test_derived.py",
+    PYTHON + "profiles/": "test_nemo.py, test_verl.py",
+    PYTHON + "-m hs2lib.run --tier paper 06@released": "its models are on the Hub",
+    PYTHON + "-m hs2lib.run --tier demo 06@preferences": "minutes",
+    PYTHON + "-m hs2lib.run --tier demo --seeds 5 06@preferences": "an hour",
+    PYTHON + "-m hs2lib.run --tier demo 14 #": "it reads all runs of the matrix",
+    PYTHON + "-m hs2lib.run --tier laptop 16": "an hour, on real data",
+    PYTHON + "-m hs2lib.run --tier gpu -- --workflow-profile": "launch/test_stages.py",
 }
 OTHERS = (
     "conda",
@@ -121,8 +106,20 @@ READ_ONLY = {"--list", "--verify", "--compare", "--parameters"}
 OTHER_WORDS = READ_ONLY | {"--strict", "--execute", "--stream"}
 
 
+OWN_RATINGS = "README.md, Your own ratings"
+
+
+def own_ratings():
+    """(page, command) of README's way from a CSV to scores."""
+    section = (CHECKOUT / "README.md").read_text().partition("## Your own ratings\n")[2]
+    for language, _, block in BLOCK.findall(section.partition("\n## ")[0]):
+        if language == "sh":
+            yield from ((OWN_RATINGS, line) for line in block.splitlines())
+
+
 def commands():
     """(page, command) of each line of a block of sh, then of each command in the text."""
+    yield from own_ratings()
     for page in (CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *CHECKOUT.glob("docs/*.md")):
         if page.name in FOLLOWED:
             continue
@@ -142,7 +139,7 @@ def begins_as(command, table):
 
 
 def runs_here(command):
-    return not begins_as(command, BY_ANOTHER_TEST) and not begins_as(command, NOT_RUN)
+    return not begins_as(command, NOT_RUN)
 
 
 # Every command is one
@@ -223,48 +220,9 @@ def check_words(words):
             assert option != "-f" or (CHECKOUT / value).is_file(), words
 
 
-@pytest.mark.parametrize("name", [name for name in graph.notebooks() if "07" <= name[:2] <= "12"])
-def test_what_a_notebook_says_under_your_own_is_there(name, monkeypatch, tmp_path):
-    """Its commands with their settings, and the functions that take one of yours."""
-    for variable in ("HS2_RUNS", "HS2_REPORTS"):
-        monkeypatch.setenv(variable, str(tmp_path / variable))
-    cells = nbformat.read(CHECKOUT / f"notebooks/{name}.ipynb", 4).cells
-    (text,) = [cell.source for cell in cells if cell.source.startswith("## Your own")]
-    commands = [shlex.split(line) for line in re.findall(r"`(\.venv/bin/python [^`]+)`", text)]
-    own = [words for words in commands if "-m" in words]
-    (over_seeds,) = [words for words in commands if "-m" not in words]
-    assert 1 <= len(own) <= 2
-    for words in own:
-        check_words(words)
-    for values in re.findall(r"`(-p dataset=[^`]+)`", text):
-        check_words([*own[0][:-2], *shlex.split(values)])
-    check_words(over_seeds)
-    method, setting = over_seeds[3], over_seeds[5]
-    assert over_seeds[1:5:2] == ["benchmarks/works.py", method] and over_seeds[2:5:2] == [
-        "--only",
-        "--set",
-    ]
-    (of_notebook,) = works.settings_of([setting]).items()
-    assert works.NOTEBOOKS[method] == of_notebook[0] == name
-    assert set(of_notebook[1]) <= set(Setup.of_run(name, "demo").recipe.__dataclass_fields__)
-    functions = re.findall(r"`(\w+)\.(\w+)\((.*?)\)`", text)
-    assert functions
-    for module, function, arguments in functions:
-        takes = inspect.signature(
-            getattr(importlib.import_module(f"hs2lib.align.{module}"), function)
-        )
-        named = re.findall(r"(\w+)=mine", arguments)
-        assert set(named) <= set(takes.parameters), function
-        n_in_place = sum("=" not in word for word in arguments.split(","))
-        places = [p for p in takes.parameters.values() if p.kind == p.POSITIONAL_OR_KEYWORD]
-        assert n_in_place <= len(places), function
-    pages = re.findall(r"`(docs/[\w-]+\.md)`", text)
-    assert pages and all((CHECKOUT / page).is_file() for page in pages)
-
-
 @pytest.mark.slow
 def test_every_command_of_readme_and_guide_is_one(tmp_path, monkeypatch, capsys):
-    """One of the guide failed after 90 seconds, its hint led to another error, and one that works stood nowhere."""
+    """Its options, parameters and files are there, also of those that are not run."""
     monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
     monkeypatch.chdir(tmp_path)
@@ -279,20 +237,6 @@ def test_every_command_of_readme_and_guide_is_one(tmp_path, monkeypatch, capsys)
                 check_words(words)
                 seen += 1
     assert seen > 60
-
-
-def test_every_command_is_run_here_or_by_another_test_or_says_why_not():
-    walked = [page for pages in WALKS.values() for page in pages]
-    assert len(walked) == len(set(walked))
-    seen = set()
-    for page, command in commands():
-        known = begins_as(command, BY_ANOTHER_TEST) + begins_as(command, NOT_RUN)
-        seen |= set(known)
-        assert known or page in walked, f"{page}: {command} is run by no test"
-    assert seen == BY_ANOTHER_TEST.keys() | NOT_RUN.keys()
-    for test in BY_ANOTHER_TEST.values():
-        file, _, name = test.partition("::")
-        assert f"\ndef {name}(" in (CHECKOUT / "tests" / file).read_text(), test
 
 
 # Every command that is run
@@ -394,15 +338,15 @@ def made(checkout):
     return {name[:2] + "@" + name.partition("@")[2] if "@" in name else name for name in folders}
 
 
-def walk(pages, checkout, replaced, done=()):
-    """Run the commands of pages, each once and none of done; what each printed, by command as it was run."""
+def walk(pages, checkout, replaced):
+    """Run the commands of pages, each once; what each printed, by command as it was run."""
     printed = {}
     for page in pages:
         for of_page, command in commands():
             if of_page != page or not command.strip() or not runs_here(command):
                 continue
             command = smaller(command, replaced)
-            if command not in printed and command not in done:
+            if command not in printed:
                 printed[command] = run(command, checkout)
     return printed
 
@@ -427,14 +371,11 @@ def scores_with_and_without_us(checkout, mine):
     return ours, torch.stack(theirs)
 
 
-@pytest.mark.slow
-def test_commands_on_data_of_ones_own_run(checkout):
-    """From README's forty lines of CSV to scores without hs2lib, then all that the pages do with one's own."""
+@pytest.mark.long
+def test_from_a_csv_of_ones_own_to_scores_without_hs2lib(checkout):
+    """README's commands: check forty lines of CSV, train, measure, export, score."""
     replaced = models(checkout)
-    printed = walk(("README.md",), checkout, replaced)
-    together = "".join(printed.values())
-    assert "attributes: clarity and tone (whole numbers on a scale from 1 to 5)" in together
-    assert "This reward model, " in together and "transformers classifier" in together
+    printed = walk((OWN_RATINGS,), checkout, replaced)
     (used,) = [shown for command, shown in printed.items() if command.endswith("use.py")]
     assert re.findall(r"^(\w+): -?[\d.]+$", used, re.M) == ["clarity", "tone"]
     (scored,) = [shown for command, shown in printed.items() if "hs2lib.score" in command]
@@ -446,55 +387,31 @@ def test_commands_on_data_of_ones_own_run(checkout):
     assert figures_as_text(nbformat.read(reports / mine / f"{mine}.ipynb", 4)) == []
     ours, theirs = scores_with_and_without_us(checkout, mine)
     assert (theirs - ours).abs().max() < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_the_commands_of_all_pages_run(checkout):
+    """One after the other in one folder, after README's; a judge on loopback answers for one's own."""
+    published = CHECKOUT / "reports/published/demo"
+    for name in ("05_reward_model_training", "07_sft", "07_sft@seed-1"):
+        shutil.copytree(published / name, checkout / "reports/demo" / name)
+    with serve(lambda question, nth: Reply()) as server:
+        replaced = models(checkout) | {"http://localhost:8000/v1": server.url}
+        printed = walk(("README.md", *PAGES), checkout, replaced)
+        assert server.asked
     executed = nbformat.read(checkout / "my-01.ipynb", 4)
     outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
     assert any("image/png" in output.get("data", {}) for output in outputs)
     assert figures_as_text(executed) == []
-    walk(WALKS["own data"][1:], checkout, replaced, done=printed)
     runs = made(checkout)
     assert {"05@mine", "06@mine", "05@prefer", "06@prefer", "06@pairs", "16@mine"} <= runs
-    assert {"07@mine", "08@mine", "07@bt", "08@bt"} <= runs
-
-
-@pytest.mark.slow
-def test_commands_of_the_suite_run(checkout):
-    """After all that notebook 13 reads; a judge on loopback answers in the place of one's own."""
-    run(PYTHON + "-m hs2lib.run 13", checkout)
-    with serve(lambda question, nth: Reply()) as server:
-        walk(WALKS["suite"], checkout, {"http://localhost:8000/v1": server.url})
-        assert server.asked
-    assert {"13@judged", "07@by-truth"} <= made(checkout)
-
-
-@pytest.mark.slow
-def test_commands_of_named_runs_run(checkout):
-    walk(WALKS["named runs"], checkout, models(checkout))
-    names = {"05@bt", "06@alone", "06@bt", "07@bt", "07@tiny", "08@bt", "08@tiny", "06@seed-1"}
-    assert names <= made(checkout)
-    folder = checkout / "reports/smoke/08_dpo@bt"
-    read = json.loads((folder / "manifest.json").read_text())["upstream"]
+    assert {"07@mine", "08@mine", "07@bt", "08@bt", "13@judged", "07@by-truth"} <= runs
+    assert {"05@bt", "06@alone", "06@bt", "07@tiny", "08@tiny", "06@seed-1"} <= runs
+    read = json.loads((checkout / "reports/smoke/08_dpo@bt/manifest.json").read_text())["upstream"]
     assert {"05_reward_model_training@bt", "07_sft@bt"} <= set(read)
-
-
-@pytest.mark.slow
-def test_commands_beside_the_published_run(checkout):
-    """The published reports of 05, of 07 and of another seed of it stand for reports of one's own."""
-    published = CHECKOUT / "reports/published/demo"
-    for name in ("05_reward_model_training", "07_sft", "07_sft@seed-1"):
-        shutil.copytree(published / name, checkout / "reports/demo" / name)
-    printed = walk(WALKS["published"], checkout, {})
     compared = {command: shown for command, shown in printed.items() if "--compare" in command}
-    assert len(compared) == 3
     (of_seeds,) = [command for command in compared if "07@seed-1=07" in command]
-    other = compared.pop(of_seeds)
-    assert "07_sft@seed-1" in other and "CONCLUSION CHANGED" in other, (
-        "another policy, another table"
-    )
+    assert "CONCLUSION CHANGED" in compared.pop(of_seeds), "another policy, another table"
     assert not any("CONCLUSION CHANGED" in shown for shown in compared.values())
-
-
-@pytest.mark.slow
-def test_commands_of_an_audit_run(checkout):
-    printed = walk(WALKS["audit"], checkout, models(checkout))
-    assert len(printed) == 2
     assert (checkout / "audit/audit.md").is_file()

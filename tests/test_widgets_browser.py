@@ -120,7 +120,6 @@ def test_in_jupyterlab_a_click_and_a_slider_change_what_is_shown(tmp_path):
         comes(f"{CODE_CELLS} == {len(cells)} && {READY}")
         page.value(RUN_ALL)
         before = comes(BOX_VIEW)
-        assert "truth" in before and "✓" in before, "the faultless answer, marked"
         first = comes(BEST_VIEW)
         assert "best of 1" in first and "number 1" in first
         assert page.value(FAILED) == 0

@@ -3,28 +3,27 @@
 import importlib
 import inspect
 import json
-import re
 import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from PIL import Image
 
 from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
 from hs2lib.data.load import load
-from hs2lib.paths import root, sha256
+from hs2lib.paths import root
 from hs2lib.report import published
 from hs2lib.train import losses
 
 sys.path.insert(0, str(root() / "benchmarks"))
 works = importlib.import_module("works")
 sys.path.pop(0)
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
@@ -363,10 +362,9 @@ def test_what_is_equal_where_both_have_it_stays(tmp_path, monkeypatch):
     assert works.same_as_before(same, earlier) == same
     new = [row(0, "ppo, by the truth", 5.0)]
     assert works.same_as_before(new, earlier) == new
-    words = "sft of seed 0 has truth 1.0100 (held out, temperature 0), and 1.0000 in works.json"
-    with pytest.raises(SystemExit, match=re.escape(words)):
+    with pytest.raises(SystemExit, match="sft of seed 0 has truth"):
         works.same_as_before([row(0, "sft", 1.01)], earlier)
-    with pytest.raises(SystemExit, match="has no sft of seed 1 to compare with: run all"):
+    with pytest.raises(SystemExit, match="no sft of seed 1"):
         works.same_as_before([row(1, "sft", 1.0)], earlier)
     everything = works.rows_before([0], ["base", "sft", "ppo"])
     assert everything == {"rows": [], "commits": {}, "to match": []}
@@ -429,52 +427,6 @@ def test_a_measure_of_fewer_seeds_makes_no_control_a_missing_one():
     table = works.over_seeds(rows)
     assert table.seeds.min() == 1
     assert works.missing_controls("ppo", table) == []
-
-
-def test_the_figure_is_drawn_of_the_result_that_is_committed():
-    """README shows it: a figure of an older result would tell other numbers than the table below it."""
-    with Image.open(works.RESULT.with_suffix(".png")) as picture:
-        drawn_of = picture.text["Source"]
-    assert drawn_of == sha256(works.RESULT.with_suffix(".csv")), (
-        "python benchmarks/works.py --draw draws it anew"
-    )
-
-
-def test_the_figure_says_what_works_and_which_control_did_not_train():
-    """Each mark by hand: DPO's mean greedy and sampled, and the seeds behind it."""
-    result = json.loads(works.RESULT.read_text())
-    seeds = pd.read_csv(works.RESULT.with_suffix(".csv"))
-    fig = works.gains_figure(result, seeds)
-    ax = fig.axes[0]
-    names = [label.get_text() for label in ax.get_yticklabels()]
-    assert names[2] == "DPO less SFT"
-    assert names[3] == "   control: at random (stays there, 4 of 5)"
-    assert names[-3] == "   control: equal weights (cannot move)"
-    assert names[-1] == "   control: dealt out (stays there, 4 of 5)"
-    assert "   labelled by the truth" in names
-    assert fig.get_suptitle().endswith("more than their controls do: DPO and PPO")
-    of_dpo = seeds[(seeds.policy == "dpo") & (seeds.what == "held out") & (seeds.less == "start")]
-    marks, ticks = {}, {}
-    for line in ax.lines:
-        x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
-        if line.get_marker() in ("D", "o"):
-            marks |= {round(float(place), 2): value for value, place in zip(x, y, strict=True)}
-        elif line.get_marker() == "|" and len(x) == len(result["seeds"]):
-            ticks[round(float(y[0]), 2)] = sorted(x)
-    for place, temperature in ((1.83, 0.0), (2.17, 0.7)):
-        gains = of_dpo[of_dpo.temperature == temperature].truth
-        assert marks[place] == pytest.approx(gains.mean(), abs=1e-3)
-        assert ticks[place] == pytest.approx(sorted(gains))
-    assert 2.83 in ticks and 2.83 not in marks, "a mean of a control that did not train"
-    result["verdicts"] = dict.fromkeys(result["verdicts"], "not shown")
-    assert works.gains_figure(result, seeds).get_suptitle().startswith("No method is shown")
-    plt.close("all")
-
-
-def test_without_a_result_there_is_nothing_to_draw(monkeypatch, tmp_path):
-    monkeypatch.setattr(works, "RESULT", tmp_path / "works.json")
-    with pytest.raises(SystemExit, match="without --draw writes it"):
-        works.derive_again()
 
 
 def test_labels_are_dealt_out_one_kind_at_a_time_and_nats_are_of_the_own_ones(monkeypatch):

@@ -25,5 +25,4 @@ scored = rewardbench.score(pairs, model)
 *sliders, view = try_weights.sliders(scored, None, model.attributes, np.ones(5)).children
 for slider in sliders:
     moved(view, sets(slider, -1.0), slider.description)
-assert "overall" in view.value
 print("all callbacks answered")

@@ -30,7 +30,6 @@ moved(view, sets(prompt, (prompt.value + 5) % len(prompts)), "the prompt")
 moved(view, sets(policy, "another"), "the policy")
 moved(view, sets(text, "What is <b>gold</b>?"), "the text")
 assert "&lt;b&gt;gold" in view.value
-assert "truth" not in view.value
 print("asked")
 
 # 13: browse answers. Each policy said what the two authors of the prompt said.
@@ -50,7 +49,7 @@ rows = pd.concat(frames, ignore_index=True)
 beside = SideBySide(loaded, pd.DataFrame(), pd.DataFrame(), truth_known=True, rows=rows)
 answers = browse_box.read(beside)
 box = browse_box.box(answers, draw=show.columns_html)
-policy, other, family, fault, order, place, count, view = box.children
+policy, other, family, fault, order, place, _, view = box.children
 moved(view, sets(place, 3), "the place")
 moved(view, sets(order, order.options[1]), "the order")
 moved(view, sets(family, family.options[1]), "the family")
@@ -59,7 +58,6 @@ moved(view, sets(other, "PPO"), "the second policy")
 family.value = browse_box.ANY
 named_faults = [fault for names in answers.faults for fault in names]
 moved(view, sets(fault, named_faults[-1]), "the fault")
-assert count.value.endswith("40 answers")
 print("browsed")
 
 # 01 and 06: browse groups.

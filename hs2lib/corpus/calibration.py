@@ -1,6 +1,6 @@
 """Which numbers of the small world were fitted to the paper's, and agree with them by construction.
 
-`benchmarks/calibrate_corpus.py` does the fitting. To find these numbers again tests the code and
+`tools/calibrate_corpus.py` does the fitting. To find these numbers again tests the code and
 says nothing about the paper. Paper: silent (the small world is ours).
 """
 

@@ -103,7 +103,7 @@ def tiny_model(folder: Path | None = None, *, architecture: str = "llama", seed:
     return _build_once(folder, f"tiny-{architecture}-{TINY}-16-seed{seed}", build)
 
 
-# Where `benchmarks/make_base.py` writes the small base.
+# Where `tools/make_base.py` writes the small base.
 SMALL = Path(__file__).parents[1] / "corpus" / "base"
 
 

@@ -187,7 +187,7 @@ def bytes_a_process(
     """Bytes that each of so many processes holds at most while it trains a model, by phase.
 
     Paper: silent. Checked against the bytes that one, two and four processes took on a CPU
-    (`benchmarks/processes.py`).
+    (at the tag `science-1`).
 
     Args:
         model: a reward model or policy, on the meta device too, so that none of its weights is

@@ -1,5 +1,6 @@
 """Iterative DPO: a round pairs the best with the worst of what the policy wrote, and a round can be repeated."""
 
+import copy
 import sys
 import time
 from dataclasses import replace
@@ -10,6 +11,7 @@ import forked
 import numpy as np
 import pytest
 import torch
+from shared_models import share_models
 from tiny_training import Slow
 
 from hs2lib.align import iterative_dpo
@@ -43,13 +45,8 @@ def setup(**changes) -> Setup:
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch) -> Path:
     """Where runs keep what they make."""
-    monkeypatch.setenv("HS2_RUNS", str(tmp_path))
+    monkeypatch.setenv("HS2_RUNS", str(share_models(tmp_path)))
     return tmp_path
-
-
-@pytest.fixture(scope="module")
-def scorer() -> RewardModel:
-    return RewardModel.new("tiny", seed=3)
 
 
 class Lengths:
@@ -74,10 +71,10 @@ def two_at_random(groups, scores):
     return pairs, {"groups": len(groups), "pairs": len(pairs)}
 
 
-def test_the_best_meets_the_worst_of_what_was_sampled(scorer):
-    sampled = sample(load_policy("tiny"), PROMPTS[:5], scorer, setup())
+def test_the_best_meets_the_worst_of_what_was_sampled(tiny_policy, trained_reward_model):
+    sampled = sample(tiny_policy, PROMPTS[:5], trained_reward_model, setup())
     assert sampled.scores.shape == (5, 3) and len(sampled.pairs) == 5 - sampled.counts["ties"]
-    scores = scorer.score(sampled.groups) @ torch.tensor([0.65, 0.8, 0.45, 0, 0])
+    scores = trained_reward_model.score(sampled.groups) @ torch.tensor([0.65, 0.8, 0.45, 0, 0])
     np.testing.assert_allclose(sampled.scores.ravel(), scores, rtol=1e-5, atol=1e-6)
     by_id = {}
     for group, row in zip(sampled.groups, sampled.scores, strict=True):
@@ -91,24 +88,23 @@ def test_the_best_meets_the_worst_of_what_was_sampled(scorer):
     assert worst < mean < best and summary["samples"] == 15
 
 
-def test_unfinished_samples_can_be_left_out(scorer):
+def test_unfinished_samples_can_be_left_out(tiny_policy, trained_reward_model):
     with pytest.raises(
         ValueError, match="none of 2 prompts has two samples"
     ):  # 6 tokens end no turn
-        sample(load_policy("tiny"), PROMPTS[:2], scorer, setup(unfinished="leave out"))
+        sample(tiny_policy, PROMPTS[:2], trained_reward_model, setup(unfinished="leave out"))
 
 
-def test_the_rule_of_pairs_and_what_scores_are_arguments():
+def test_the_rule_of_pairs_and_what_scores_are_arguments(tiny_policy):
     """The method's controls are these arguments: without them the loop would have to be written again."""
-    policy = load_policy("tiny")
-    by_length = sample(policy, PROMPTS[:5], Lengths(), setup())
+    by_length = sample(tiny_policy, PROMPTS[:5], Lengths(), setup())
     lengths = [[len(response.text) for response in group.responses] for group in by_length.groups]
     np.testing.assert_allclose(by_length.scores, (0.65 + 0.8 + 0.45) * np.array(lengths), rtol=1e-6)
     assert all(
         len(chosen.text) > len(rejected.text)
         for chosen, rejected in (p.responses for p in by_length.pairs)
     )
-    drawn = sample(policy, PROMPTS[:5], Lengths(), setup(), pair=two_at_random)
+    drawn = sample(tiny_policy, PROMPTS[:5], Lengths(), setup(), pair=two_at_random)
     assert drawn.groups == by_length.groups and len(drawn.pairs) == 5
     for pair, group in zip(drawn.pairs, drawn.groups, strict=True):
         assert set(pair.responses) < set(group.responses)
@@ -140,26 +136,26 @@ def targets(played: iterative_dpo.Played, number: int) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_dpo_keeps_close_to_the_previous_policy_or_to_the_first(scorer):
+def test_dpo_keeps_close_to_the_previous_policy_or_to_the_first(tiny_policy, trained_reward_model):
     """Of one and the same second round's samples the reference's log-probabilities say which policy it was."""
     for reference in ("previous", "first"):
-        policy = load_policy("tiny")
-        started = load_policy("tiny")
-        played = train(policy, slices(PROMPTS, 2, 4), scorer, setup(reference=reference))
+        policy = copy.deepcopy(tiny_policy)
+        rounds = slices(PROMPTS, 2, 4)
+        played = train(policy, rounds, trained_reward_model, setup(reference=reference))
         assert [one.result.steps for one in played.rounds] == [4, 4]
         second = played.rounds[1]
-        own, _ = started.log_probs(second.sampled.pairs)
+        own, _ = tiny_policy.log_probs(second.sampled.pairs)
         same = np.allclose(targets(played, 1).ravel(), own.numpy(), atol=1e-4)
         assert same == (reference == "first"), reference
-        assert policy.fingerprint() != started.fingerprint()
+        assert policy.fingerprint() != tiny_policy.fingerprint()
 
 
 @pytest.mark.slow
-def test_what_was_put_in_place_of_the_methods_own_is_recorded():
+def test_what_was_put_in_place_of_the_methods_own_is_recorded(own_policy):
     """A run whose pairs were drawn at random must not look like the method's."""
     loss = objectives.dpo(0.5)
     drawn = train(
-        load_policy("tiny"),
+        own_policy,
         slices(PROMPTS, 1, 4),
         Lengths(),
         setup(),
@@ -172,7 +168,7 @@ def test_what_was_put_in_place_of_the_methods_own_is_recorded():
 def run(folder: Path, callbacks=()) -> str:
     """Two rounds; the fingerprint of the policy that comes out."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HS2_RUNS", str(folder))
+        patch.setenv("HS2_RUNS", str(share_models(folder)))
         policy = load_policy("tiny")
         scorer = RewardModel.new("tiny", seed=3)
         train(policy, slices(PROMPTS, 2, 4), scorer, setup(), callbacks=callbacks)
@@ -199,17 +195,17 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
     process.kill()
     process.join()
     assert len(list(folder.glob("smoke/*/training-*/done.json"))) == 1, "killed in the second round"
-    for file in sorted(folder.rglob("*.jsonl")):
+    for file in sorted((folder / "smoke").rglob("*.jsonl")):
         file.write_bytes(file.read_bytes()[:-7])
     assert run(folder) == run(tmp_path / "straight")
 
 
 @pytest.mark.slow
-def test_two_rounds_read_again_are_the_same(tmp_path):
+def test_two_rounds_read_again_are_the_same(tmp_path, tiny_policy):
     """A notebook that was killed between rounds is run again: files and finished runs are read, and nothing differs."""
     once = run(tmp_path)
     written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("checkpoint-*/*")}
-    assert run(tmp_path) == once != load_policy("tiny").fingerprint()
+    assert run(tmp_path) == once != tiny_policy.fingerprint()
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("checkpoint-*/*")} == written
 
 

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from datasets import Dataset
 from tiny_training import run_folder
 from transformers import AutoModelForCausalLM, TrainerCallback
 
@@ -70,12 +69,15 @@ def runs_of(policy, ids, mask):
 # The mask
 
 
-def test_the_mask_is_each_answer_and_its_end():
-    policy = load_policy("tiny")
-    ids, mask = sft.tokens_and_mask(policy, TALK)
-    assert runs_of(policy, ids, mask) == ["Hello.\n\nYes?<|im_end|>", " Seven, or 11<|im_end|>"]
-    assert ids[-1] == policy.tokenizer.eos_token_id and mask[-1]
-    rest = policy.tokenizer.decode([t for t, trained in zip(ids, mask, strict=True) if not trained])
+def test_the_mask_is_each_answer_and_its_end(tiny_policy):
+    ids, mask = sft.tokens_and_mask(tiny_policy, TALK)
+    assert runs_of(tiny_policy, ids, mask) == [
+        "Hello.\n\nYes?<|im_end|>",
+        " Seven, or 11<|im_end|>",
+    ]
+    tokenizer = tiny_policy.tokenizer
+    assert ids[-1] == tokenizer.eos_token_id and mask[-1]
+    rest = tokenizer.decode([t for t, trained in zip(ids, mask, strict=True) if not trained])
     assert "Hi" in rest and "prime" in rest and "Seven" not in rest and "Hello" not in rest
 
 
@@ -158,7 +160,7 @@ def test_long_conversations_lose_whole_exchanges_and_are_counted():
     assert [item.id for item in items] == ["b"] and counts["too_long"] == 1
 
 
-def test_best_paths_follow_the_best_reply():
+def test_best_paths_follow_the_best_reply(tiny_policy):
     """A tree of two replies, each answered again: the path through the worse one is left out, and
     so is the beginning of the other, which is trained as part of the whole."""
     labels = ("quality",)
@@ -183,7 +185,7 @@ def test_best_paths_follow_the_best_reply():
         ("unrated", "first"),
     ]
     with pytest.raises(ValueError, match="group root has 2 responses: choose one"):
-        sft.items(load_policy("tiny"), [root])
+        sft.items(tiny_policy, [root])
 
 
 def test_the_best_reply_to_a_prompt_may_stand_in_its_second_group():
@@ -226,11 +228,10 @@ class Gradients(TrainerCallback):
         self.of.append(torch.cat([parts[name].flatten() for name in sorted(parts)]).clone())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("accumulation", [1, 2])
-def test_losses_and_gradients_equal_those_of_trl(tmp_path, accumulation, trl):
+def test_losses_and_gradients_equal_those_of_trl(tmp_path, accumulation, trl, tiny_policy):
     """Five steps, into the second epoch, on conversations of unequal lengths, which TRL pads three at a time."""
-    items, _ = sft.items(load_policy("tiny"), talks())
+    items, _ = sft.items(tiny_policy, talks())
     how = recipe(
         steps=5,
         batch=6,
@@ -267,15 +268,14 @@ def test_the_first_step_is_that_of_plain_transformers(tmp_path, accumulation):
     assert (first["loss"], first["grad_norm"]) == pytest.approx((loss, norm), rel=1e-5)
 
 
-@pytest.mark.slow
-def test_trls_padded_batch_is_the_conversations_one_by_one(tmp_path, trl):
+def test_trls_padded_batch_is_the_conversations_one_by_one(tmp_path, trl, tiny_policy):
     """The first loss and gradient: nothing of a conversation is seen by another, and padding counts nowhere."""
     policy = load_policy("tiny")
     items, _ = sft.items(policy, talks())
     how = recipe(steps=1, batch=12, clip=1e9)
     first = trl.fit_sft(policy, items, (), how, tmp_path / "run", rows_a_batch=12).history[0]
     loss, norm = by_hand(items, policy.backbone.name_or_path)
-    assert sft.nll(load_policy("tiny"), items, budget=100) == pytest.approx(loss, rel=1e-5)
+    assert sft.nll(tiny_policy, items, budget=100) == pytest.approx(loss, rel=1e-5)
     assert (first["loss"], first["grad_norm"]) == pytest.approx((loss, norm), rel=1e-4)
 
 
@@ -403,18 +403,6 @@ def test_what_trl_cannot_train_is_refused(tmp_path, trl):
     assert first.folder != other.folder, "another configuration has a folder of its own"
 
 
-@pytest.mark.slow
-def test_the_dataset_is_what_trl_asks_for(trl):
-    items, _ = sft.items(load_policy("tiny"), [TALK])
-    rows = trl.sft_rows(items)
-    assert isinstance(rows, Dataset) and set(rows.column_names) == {"input_ids", "labels"}
-    (row,) = rows
-    assert all(
-        label in (-100, token) for token, label in zip(row["input_ids"], row["labels"], strict=True)
-    )
-    assert sum(label != -100 for label in row["labels"]) == items[0].targets.sum()
-
-
 # What a run does
 
 
@@ -471,14 +459,13 @@ def test_training_takes_another_objective_too_and_says_so(tmp_path):
         sft.train(policy, items, setup_of(tmp_path, backend="trl"), objective=doubled)
 
 
-def test_perplexity_is_that_of_the_conversations_that_are_watched(tmp_path):
+def test_perplexity_is_that_of_the_conversations_that_are_watched(tmp_path, tiny_policy):
     """Its logarithm is the loss, of the held-out part where there is one."""
     setup = setup_of(tmp_path, n_prompts=10)
-    policy = load_policy("tiny")
-    items = sft.prepare(policy, sft.load_conversations(setup), setup)
-    table = sft.perplexity({"base": policy}, items, setup)
+    items = sft.prepare(tiny_policy, sft.load_conversations(setup), setup)
+    table = sft.perplexity({"base": tiny_policy}, items, setup)
     assert items.watched_name == "held-out"
     assert table["loss, nats a token"]["base"] == pytest.approx(
-        sft.nll(policy, items.validation), rel=1e-6
+        sft.nll(tiny_policy, items.validation), rel=1e-6
     )
     assert np.log(table.perplexity["base"]) == pytest.approx(table["loss, nats a token"]["base"])

@@ -20,7 +20,7 @@ from hs2lib.data import load
 from hs2lib.data.conversations import DaringAnteater
 from hs2lib.data.load import load as load_rows
 from hs2lib.engine.attention import end_states
-from hs2lib.engine.chat import as_labels, label_string, parse_label
+from hs2lib.engine.chat import label_string, parse_label
 from hs2lib.engine.trees import pack
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models import base, saved
@@ -54,10 +54,6 @@ def reward_model():
 
 
 # Labels
-
-
-def test_whole_clamps_and_rounds_half_to_even():
-    assert as_labels([-0.7, 0.5, 1.5, 2.5, 3.5, 4.6]) == (0.0, 0.0, 2.0, 2.0, 4.0, 4.0)
 
 
 def test_every_answer_is_labelled_once_with_what_precedes_it():
@@ -317,16 +313,15 @@ def test_what_is_trained_on_and_how_is_recorded(reward_model, tmp_path):
 # Training and steering
 
 
-def test_items_hold_the_label_line_before_the_answer_and_train_the_answer_alone():
-    policy = load_policy("tiny")
+def test_items_hold_the_label_line_before_the_answer_and_train_the_answer_alone(tiny_policy):
     group = Group("g", TALK[2:], (Response("g/0", "Seven.", (4.0, 4.0, 4.0, 0.0, 1.0)),))
-    (item,) = steerlm.items(policy, [group])
+    (item,) = steerlm.items(tiny_policy, [group])
     ((sequence,), (start,)) = item.sequences, item.starts
     label = "helpfulness:4,correctness:4,coherence:4,complexity:0,verbosity:1"
-    assert policy.tokenizer.decode(sequence[:start]).endswith(
+    assert tiny_policy.tokenizer.decode(sequence[:start]).endswith(
         f"<|im_start|>assistant\n<extra_id_2>{label}\n"
     )
-    assert policy.tokenizer.decode(sequence[start:]) == "Seven.<|im_end|>"
+    assert tiny_policy.tokenizer.decode(sequence[start:]) == "Seven.<|im_end|>"
     assert item.targets.tolist() == [[len(sequence) - start]]
 
 

@@ -42,7 +42,6 @@ def test_the_toy_is_what_it_says():
     assert torch.allclose(TOY.gradient(THETA)[:3], exact)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("baseline", [True, False], ids=["equation 11", "equation 8"])
 def test_the_estimates_mean_converges_to_the_exact_gradient_of_equation_2(baseline):
     """Self-normalised weights are biased by about 1/n and b' changes the mean by nothing that
@@ -94,19 +93,6 @@ def test_descent_reaches_the_optimum_with_the_baseline_and_stalls_without():
     # Samples of temperature .7 under the denominator Q' at temperature 1, as in the paper: the same
     # point of rest.
     assert steerlm2.descend(TOY, THETA, n=10, steps=300, temperature=0.7)[-1] < 1e-3
-
-
-def test_invariants():
-    """theta = Q': b' = 1/n. w' = b': the distance and each response's gradient are zero, whatever Q' is."""
-    sampler = torch.randn(4, 10, dtype=torch.float64) * 50
-    assert torch.allclose(
-        losses.steerlm2_policy(sampler, sampler).exp(), torch.full((4, 10), 0.1).double()
-    )
-    targets = torch.randn(4, 10, dtype=torch.float64).log_softmax(-1)
-    policy = (targets + sampler + 3.0).requires_grad_()  # b = w up to a factor
-    distance = losses.steerlm2_loss(targets, policy, sampler)
-    (gradient,) = torch.autograd.grad(distance.sum(), policy)
-    assert distance.abs().max() < 1e-12 and gradient.abs().max() < 1e-12
 
 
 # The objective
@@ -174,7 +160,6 @@ def test_all_nine_responses_have_all_the_probability():
     assert whole(small(1)).exp().sum().item() == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.slow
 def test_training_drives_the_kl_of_equation_2_below_a_thousandth(tmp_path):
     """The whole way, but for the text: a transformer on the group engine, Items, `fit`, validation by equation 12."""
     prior = whole(small(2))
@@ -361,8 +346,8 @@ def test_too_few_prompts_are_refused(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def models():
-    return load_policy("tiny"), RewardModel.new("tiny").eval()
+def models(tiny_policy, trained_reward_model):
+    return tiny_policy, trained_reward_model
 
 
 @pytest.fixture(scope="module")
@@ -430,7 +415,7 @@ def test_unfinished_samples_are_kept_or_dropped(models, sampled):
 
 def test_each_model_is_asked_about_its_own_end_of_turn(models):
     """The reference template ends a turn with <extra_id_1>, the tokenizer's own with <|im_end|>."""
-    reward_model, policy = models[1], Policy.new("tiny").eval()
+    policy, reward_model = models
     sampler = Policy.new("tiny", template="reference").eval()
     (group,) = rollouts(
         sampler, GROUPS[:1], n=2, max_new_tokens=4, label=steerlm2.TARGET, progress=False
@@ -452,7 +437,9 @@ def test_two_iterations_sample_from_the_policy_of_the_one_before(models, tmp_pat
     reward_model, policy = models[1], load_policy("tiny")
     before = {name: p.clone() for name, p in policy.named_parameters()}
     prior = models[0]
-    setup = setup_in(tmp_path, RECIPE)
+    setup = setup_in(
+        tmp_path, replace(RECIPE, keep=0)
+    )  # the last weights, whatever validation says
     history = steerlm2.iterate(policy, prior, reward_model, TWICE, setup)
     done = history.iterations
     first, second = (i.training for i in done)

@@ -22,7 +22,6 @@ from hs2lib.models import rollout
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.report import figures
-from hs2lib.stats.bootstrap import Interval
 
 N_PROMPTS = 24
 N_ANSWERS = 3
@@ -83,11 +82,7 @@ def test_a_judge_of_length_is_seen_through(policy, file):
     r = audited.leaning.set_index("with").R
     assert r[auditing.LENGTH] == pytest.approx(1)
     assert abs(r[auditing.LIKELIHOOD]) < 1
-    words = "\n".join(audited.in_words())
-    assert "It raises the score and makes no answer better: a sentence said twice" in words
-    by_length = "Read, but length alone would do it (100 %): a sentence left out, cut in half."
-    assert by_length in words
-    assert "Read beyond length" not in words
+    assert "a sentence said twice" in audited.liked
     by_hand = np.array([[len(one.text) for one in group.responses] for group in audited.answered])
     np.testing.assert_array_equal(audited.scores, by_hand)
     assert audited.spread["between"] == pytest.approx(by_hand.mean(axis=1).std())
@@ -108,15 +103,7 @@ def test_a_judge_that_knows_the_truth_reads_what_is_worse_and_likes_no_padding(
     assert falls(audited, "a sentence said twice") > 75
     gain = audited.number.estimate - audited.by_length.estimate
     assert audited.beyond_length.estimate == pytest.approx(gain)
-    words = f"That it reads more than length is not shown: {gain:+.0f} points"
-    assert words in audited.number_in_words()
-    surer = replace(audited, beyond_length=Interval(9.0, 1.0, 17.0))
-    assert "So it reads more than length: +9 points (+1 to +17)." in surer.number_in_words()
-    less = replace(audited, beyond_length=Interval(-9.0, -17.0, -1.0))
-    assert "So it reads less than length would: -9 points" in less.number_in_words()
-    words = "\n".join(audited.in_words())
-    assert "makes no answer better" not in words
-    assert f"Read beyond length: {edits.SWAPPED}." in words
+    assert not audited.liked
     by_truth = auditing.truly_worse(
         audited, lambda group: np.array([truth(group, one.text) for one in group.responses])
     )
@@ -139,7 +126,6 @@ def test_a_judge_that_says_one_thing_to_all_is_not_shown_to_read(policy, file):
     assert audited.number.estimate == 50
     assert audited.edits["drop (SDs)"].isna().all()
     assert audited.leaning.R.isna().all()
-    assert "Not shown to be read: a sentence left out, cut in half" in "\n".join(audited.in_words())
 
 
 def test_the_same_number_by_hand():
@@ -162,14 +148,6 @@ def test_the_same_number_by_hand():
     assert beyond.estimate == pytest.approx(number.estimate - 100)
     nothing = auditing.audit_number(frame.iloc[:0], "falls", n_boot=100, seed=0)
     assert np.isnan(nothing.estimate)
-
-
-def test_where_no_rule_makes_an_answer_worse_nothing_is_measured(policy, file):
-    audited = audit(ruled(lambda group, text: len(text)), policy, file, **OPTIONS)
-    for table in (audited.edits[audited.edits.kind == auditing.NO_BETTER], pd.DataFrame()):
-        unread = replace(audited, edits=table)
-        assert "nothing is measured" in unread.in_words()[-1]
-        assert len(shown.verdict(unread)) == 1
 
 
 def test_swapped_answers_are_judged_by_the_sum_of_both():
@@ -211,17 +189,15 @@ def test_r_is_taken_within_prompts():
     assert unread.R.isna().all()
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_page_and_goes_on_where_it_stopped(
-    tmp_path, folder, file, monkeypatch, capsys
+    tmp_path, folder, file, monkeypatch
 ):
     out = tmp_path / "audit"
     command = ["--model", str(folder), "--policy", "tiny", "--prompts", str(file), "--n", "2"]
     command += ["--max-new-tokens", "8", "--out", str(out)]
     assert main(command) == 0
-    printed = capsys.readouterr().out
     page = (out / "audit.md").read_text()
-    assert "24 prompts, 2 answers each" in printed and printed.splitlines()[2] in page
-    assert printed.splitlines()[1] == auditing.LIMIT  # before any number
     answers = pd.read_csv(out / "answers.csv")
     assert list(answers) == ["prompt", "which", "answer", "score"] and len(answers) == 48
     assert answers.prompt[0] == json.loads(file.read_text().splitlines()[0])["prompt"]
@@ -278,10 +254,9 @@ def test_few_prompts_carry_no_number(tmp_path, folder, capsys):
     file.write_text("prompt\nWhy?\nHow?\nWhy?\n")
     command = ["--model", str(folder), "--policy", "tiny", "--prompts", str(file), "--n", "2"]
     assert main([*command, "--max-new-tokens", "6", "--out", str(tmp_path / "out")]) == 0
-    printed = capsys.readouterr().out
-    assert "2 prompts, 2 answers each" in printed  # each prompt once
-    assert "Fewer than 20 prompts carry no number" in printed
-    assert "%" not in printed
+    assert "%" not in capsys.readouterr().out
+    answers = pd.read_csv(tmp_path / "out" / "answers.csv")
+    assert answers.prompt.tolist() == ["Why?"] * 2 + ["How?"] * 2  # each prompt once
 
 
 @pytest.mark.parametrize(
@@ -366,131 +341,15 @@ def test_text_of_policies_is_no_markup_on_the_page(policy, file):
     assert "<script>" not in page and "\n| a |" not in page
 
 
-def test_the_figure_and_the_table_show_each_edit_beside_length(policy, file):
+def test_the_figure_and_the_table_show_each_edit(policy, file):
     audited = audit(ruled(lambda group, text: -len(text)), policy, file, **OPTIONS)
     rows = shown.table(audited)
     assert rows.edit.tolist() == audited.edits.edit.tolist()
     assert rows["score falls (%)"][0].startswith("0 [")
-    fig = figures.after_edits(audited.edits, auditing.WORSE, shown.title(audited))
-    (ax,) = fig.axes
-    names = [label.get_text() for label in ax.get_yticklabels()]
-    assert names[0] == f"a sentence left out ({audited.edits.answers[0]})"
-    assert f"{audited.number.estimate:.0f} %" in ax.get_title()
+    (ax,) = figures.after_edits(audited.edits, auditing.WORSE, "a title").axes
+    assert len(ax.get_yticks()) == len(audited.edits)
     answers = shown.as_answers(audited, 1)
     assert answers[0].policy == "as is" and answers[0].score == -len(answers[0].text)
-    worse = pd.Series(100.0, index=audited.edits.edit)
-    words = shown.truth_in_words(audited, worse)
-    assert "truth falls in 100 % of the answers" in words and "beyond the truth" not in words
-    assert "would have 100 %." in words
-    falls = audited.edits.set_index("edit")["falls (%)"]
-    of_worse = audited.edits[audited.edits.kind == auditing.WORSE].edit
-    worse = falls.clip(upper=60).where(falls.index != of_worse[0], 99)
-    wrong = replace(audited, edits=audited.edits.assign(**{"falls (%)": worse.to_numpy()}))
-    truth = worse - 27 * (worse.index == of_worse[0])
-    words = shown.truth_in_words(wrong, truth)
-    assert "behind the truth" not in words
-    assert f"Furthest beyond the truth: {of_worse[0]}. The truth falls in 72 %" in words
-    assert "the score in 99 %. So at least 27 % are falls without a cause" in words
-    assert "length in characters accounts for 100 %, log" in shown.leaning_in_words(audited)
-    most = audited.edits.loc[audited.edits["falls (%)"].idxmax(), "edit"]
-    assert f"falls most often after: {most} (" in shown.table_in_words(audited)
-    short = audited.number_in_short()
-    assert f"falls in {audited.number.estimate:.0f} %" in short and "answers each" not in short
-    few = replace(audited, answered=audited.answered[:3], scores=audited.scores[:3])
-    assert len(shown.verdict(few)) == 1 and len(shown.verdict(audited)) == 5
-    nothing = replace(audited, edits=audited.edits.assign(**{"95 % high": 100.0}))
-    assert "learn from it.** None of these edits is shown" in shown.verdict(nothing)[3]
-
-
-def test_what_is_published_of_audits_stands_with_its_seeds(tmp_path, monkeypatch):
-    monkeypatch.setenv("HS2_ROOT", str(tmp_path))
-    assert "Nothing is published" in shown.foretells()[0]
-    assert shown._number_of_nothing() == ""
-    judges = []
-    for seed in (0, 1):
-        for name, number, gain in (("all", 76.0, 0.9), (shown.LEARNT_NOTHING, 72.0, -0.1)):
-            row = {"seed": seed, "judge": name, shown.NUMBER: number + 2 * seed}
-            row |= {"audit, low": number - 5, "audit, high": number + 5, shown.GAIN: gain}
-            judges.append(row)
-    bounds = {"Spearman": 0.5, "low": -0.1, "high": 0.9}
-    other = {"predictor": "SD within", "audit less it": -0.6, "less, low": -0.9, "less, high": -0.1}
-    correlations = [bounds | {"predictor": "audit"}, bounds | other]
-    record = {"seeds": [0, 1], "judges": judges, "correlations": correlations}
-    file = tmp_path / shown.RESULT
-    file.parent.mkdir(parents=True)
-    file.write_text(json.dumps(record))
-    assert shown.foretells() == [
-        "Published, 2 judges in seeds 0 and 1, generated data. Their numbers lie between 72 and "
-        "78 %.",
-        "The one whose ratings were dealt out at random has 72 and 74 %. Its choice of the best of "
-        "eight answers gains -0.10 and -0.10 points of truth over their mean.",
-        "The best judge has 76 and 78 %, and its choice gains +0.90 and +0.90 points.",
-        "It stands above the other's interval in 1 of 2 seeds. So the number alone does not tell a "
-        "judge that learnt from one that did not.",
-        "Spearman's R of the audit's number and that gain, over judges: 0.50 [-0.10, 0.90]. "
-        "Shown to foretell it better: SD of its score among answers to one prompt.",
-    ]
-    assert shown._number_of_nothing().endswith("learnt nothing had 72 and 74 % in 2 seeds.")
-    by_ppo = [
-        row | {"gain of PPO, greedy": gain} for row, gain in zip(judges, (1, -1, 2, 0), strict=True)
-    ]
-    of_ppo = {"gain of PPO, greedy": [bounds | {"predictor": "audit"}]}
-    file.write_text(json.dumps(record | {"judges": by_ppo, "of PPO": of_ppo}))
-    assert shown.foretells()[5:] == [
-        "The gain of PPO, greedy, over SFT in truth, mean of seeds 0 and 1, lies between -0.50 "
-        "(the judge that learnt nothing) and +1.50 points (all).",
-        "Spearman's R of the audit's number and the gain of PPO, greedy, over judges: 0.50 "
-        "[-0.10, 0.90]. Shown to foretell it better: nothing.",
-    ]
-    only_first = [by_ppo[0], by_ppo[1], *judges[2:]]
-    file.write_text(json.dumps(record | {"judges": only_first, "of PPO": of_ppo}))
-    one_seed = "The gain of PPO, greedy, over SFT in truth, in seed 0, lies between"
-    assert shown.foretells()[5].startswith(one_seed)
-    third = {"seed": 0, "judge": "worse", "gain of PPO, greedy": -2.0}
-    between = shown._gains_of_ppo_in_words(pd.DataFrame([*by_ppo, third]), "gain of PPO, greedy")
-    assert between.endswith(
-        "-2.00 (worse) and +1.50 points (all); of the judge that learnt nothing -0.50."
-    )
-    apart = [row | {"audit, high": 74.0} for row in judges[:2]]
-    file.write_text(json.dumps(record | {"seeds": [0], "judges": apart}))
-    words = shown.foretells()
-    assert words[0].startswith("Published, 2 judges in seed 0, generated data.")
-    assert words[3].endswith("in 1 of 1 seeds. So the number tells these two apart.")
-    assert shown._number_of_nothing().endswith("learnt nothing had 72 % in one seed.")
-
-
-def test_what_foretells_better_is_named_or_is_every_other_row():
-    """By the interval of the difference: below 0 for both, for one, for none."""
-    rows = [{"predictor": "audit", "Spearman": 0.1, "low": -0.2, "high": 0.4}]
-    for predictor in ("pairs right", "SD within"):
-        rows.append({"predictor": predictor, "less, high": -0.1})
-    both = shown._correlations_in_words(rows, "that gain")
-    assert both.endswith(
-        "0.10 [-0.20, 0.40]. Shown to foretell it better: each other row of the table."
-    )
-    rows[1] = rows[1] | {"less, high": 0.1}
-    one = shown._correlations_in_words(rows, "that gain")
-    assert one.endswith("better: SD of its score among answers to one prompt.")
-    rows[2] = rows[2] | {"less, high": 0.1}
-    assert shown._correlations_in_words(rows, "that gain").endswith("better: nothing.")
-
-
-def test_what_foretells_a_gain_stands_in_a_table(tmp_path, monkeypatch):
-    """A row for each predictor in words, a column for each gain, and where they come from."""
-    monkeypatch.setenv("HS2_ROOT", str(tmp_path))
-    assert shown.correlations().empty
-    rows = []
-    for place, predictor in enumerate(shown.KNOWN_OF_A_JUDGE):
-        rows.append({"predictor": predictor, "Spearman": place / 10, "low": -0.1, "high": 0.9})
-    record = {"seeds": [0, 2], "correlations": rows, "of PPO": {"gain of PPO, greedy": rows[::-1]}}
-    file = tmp_path / shown.RESULT
-    file.parent.mkdir(parents=True)
-    file.write_text(json.dumps(record))
-    table = shown.correlations()
-    assert list(table) == ["what one knows of a judge", "best of 8", "PPO, greedy"]
-    assert table.iloc[0].tolist() == ["the audit's number", *["0.00 [-0.10, 0.90]"] * 2]
-    assert table.iloc[2].tolist()[1:] == ["0.20 [-0.10, 0.90]"] * 2
-    assert shown.source() == "reports/benchmarks/audit.json, seeds 0 and 2, generated data"
 
 
 def labels(path, groups, better):
@@ -503,7 +362,8 @@ def labels(path, groups, better):
     return path
 
 
-def test_labelled_pairs_stand_before_the_edits_beside_length(policy, file, groups, tmp_path):
+@pytest.mark.slow
+def test_labelled_pairs_are_counted_beside_length(policy, file, groups, tmp_path):
     """A judge of length agrees where the longer answer is better: by hand 18 of 24, no more than length."""
     first = {group.prompt[-1].text for group in groups[:6]}
     made = labels(tmp_path / "pairs.jsonl", groups, lambda g: g.prompt[-1].text not in first)
@@ -513,14 +373,9 @@ def test_labelled_pairs_stand_before_the_edits_beside_length(policy, file, group
     assert agreed.judge.estimate == agreed.longest.estimate == 75
     assert agreed.judge.low < 75 < agreed.judge.high
     assert tuple(agreed.difference) == (0, 0, 0)
-    words = audited.in_words()
-    assert "orders 75 %" in words[1] and "not shown" in words[1] and words[2] == auditing.LIMIT
-    assert words[1] in auditing.page(audited)
-    assert len(shown.verdict(audited)) == 5 and agreed.in_words() in shown.verdict(audited)[0]
     opposite = audit(ruled(lambda g, text: -len(text)), policy, file, pairs=made, **OPTIONS)
     assert opposite.agreement.judge.estimate == 25
     assert opposite.agreement.difference.estimate == -50
-    assert "So it reads less than length would: -50 points" in opposite.agreement.in_words()
     constant = audit(ruled(lambda g, text: 1.0), policy, file, pairs=made, **OPTIONS)
     assert constant.agreement.judge.estimate == 0  # a tie is wrong
 
@@ -529,9 +384,9 @@ def test_labelled_pairs_stand_before_the_edits_beside_length(policy, file, group
 
     right = audit(ruled(knows), policy, file, pairs=made, **OPTIONS).agreement
     assert right.judge.estimate == 100 and right.difference.estimate == 25
-    assert "it reads more than length: +25 points" in right.in_words()
 
 
+@pytest.mark.slow
 def test_the_form_makes_labels_of_the_policys_own_answers(policy, file, tmp_path):
     """Two different answers to each prompt are rated by two people, and the audit reads the file."""
     judge = ruled(lambda group, text: len(text))
@@ -557,6 +412,7 @@ def test_the_form_makes_labels_of_the_policys_own_answers(policy, file, tmp_path
     assert len(few.groups) == 3
 
 
+@pytest.mark.slow
 def test_labels_that_say_nothing_are_one_error(policy, file, groups, tmp_path, folder, capsys):
     ties = tmp_path / "ties.jsonl"
     row = {"prompt": "Why?", "response_a": "x", "response_b": "y", "label": "tie"}
@@ -573,9 +429,7 @@ def test_labels_that_say_nothing_are_one_error(policy, file, groups, tmp_path, f
     assert not (tmp_path / "out").exists()
     few = labels(tmp_path / "few.jsonl", groups[:3], lambda group: True)
     audited = audit(ruled(lambda group, text: 1.0), policy, file, pairs=few, **OPTIONS)
-    assert audited.agreement.in_words() == (
-        "3 labelled pairs of 3 prompts carry no number: label those of 20 or more."
-    )
+    assert "%" not in audited.agreement.in_words()
 
 
 def test_pairs_that_the_judge_refuses_do_not_count():
@@ -589,7 +443,6 @@ def test_pairs_that_the_judge_refuses_do_not_count():
     scores = [np.array([2.0, 1.0]), np.array([np.nan, 1.0])]
     agreed = labelled.agreement(rows, scores, n_boot=50)
     assert (agreed.pairs, agreed.judge.estimate, agreed.passed_over) == (1, 100, 1)
-    assert "or that the judge cannot read): 1." in agreed.in_words()
     nothing = labelled.agreement(rows, [scores[1], scores[1]], n_boot=50)
     assert nothing.pairs == 0 and np.isnan(nothing.judge.estimate)
 
@@ -616,8 +469,6 @@ def test_captions_name_the_file_of_prompts_and_no_folder(file):
     assert len(loaded.groups) == 2 and loaded.own and not loaded.generated
     assert loaded.source.startswith(f"prompts of a file, {file.name} (sha256 ")
     assert str(file.parent) not in loaded.source and len(loaded.read) == 1
-    assert shown.called("", "embedded") == ("the judge of 05", "SmolLM2-135M-Instruct")
-    assert shown.called("owner/judge", "") == ("owner/judge", "the policy of 07")
 
 
 def asked(tmp_path, name, text, **options):
@@ -685,26 +536,11 @@ def test_kinds_of_few_answers_are_named_and_do_not_count():
     resampled = {"n_boot": 100, "seed": 0}
     number = auditing.audit_number(frame, "falls", **resampled)
     assert number.estimate == 100
-    audited = auditing.Audit(
-        judge="j",
-        policy="p",
-        answered=tuple(Group(str(i), (), ()) for i in range(20)),
-        scores=np.zeros((20, 2)),
-        edited=(),
-        edited_scores=np.zeros(0),
-        edits=auditing.edit_table(frame, 1.0, **resampled),
-        number=number,
-        by_length=auditing.audit_number(frame, "falls by length", **resampled),
-        beyond_length=auditing.audit_number(frame, auditing.BEYOND, **resampled),
-        leaning=pd.DataFrame(
-            [("length", np.nan, np.nan, np.nan)], columns=["with", "R", "95 % low", "95 % high"]
-        ),
-        spread={"within": 1.0, "between": 1.0},
-    )
-    words = "\n".join(audited.in_words())
-    assert "mean over 1 kinds of edit, of 20 to 20 answers each" in words
-    assert "Read beyond length: cut in half. Of too few answers to tell: a number changed." in words
-    assert "nan" not in words
+    table = auditing.edit_table(frame, 1.0, **resampled)
+    assert dict(zip(table.edit, table.answers, strict=True)) == {
+        "cut in half": 20,
+        "a number changed": 1,
+    }
 
 
 def test_a_prompt_that_leaves_the_policy_no_room_is_named_and_stops_nothing(policy, groups):
@@ -716,10 +552,7 @@ def test_a_prompt_that_leaves_the_policy_no_room_is_named_and_stops_nothing(poli
     assert left_out == ("endless",)
     judge = ruled(lambda group, text: len(text))
     audited = audit(judge, policy, asked, n=2, max_new_tokens=8, n_boot=20)
-    assert (
-        "too long for the policy, which do not count: 1 (the first one is endless)."
-        in (audited.in_words()[1])
-    )
+    assert audited.left_out == ("endless",)
     with pytest.raises(ValueError, match=r"no prompt leaves it .* a smaller --max-new-tokens"):
         auditing._with_room(policy, [endless], 64, None)
 

@@ -45,7 +45,7 @@ def test_ratings_come_back_through_the_loader_and_aggregate(groups, tmp_path):
         form = AnnotationForm(groups, path, annotator)
         for _ in range(4):
             rate(form, (helpfulness, 4, 4, 2, 1))
-        assert "All done: 4 responses" in form.shown.value and form.save.disabled
+        assert form.current is None and form.save.disabled
     loaded = load("ratings", "folder", path=path)
     assert [g.prompt for g in loaded.groups] == [g.prompt for g in groups] and not loaded.set_aside
     assert [r.text for g in loaded.groups for r in g.responses] == [
@@ -102,14 +102,7 @@ def test_responses_of_a_prompt_follow_each_other_and_the_form_is_empty_again(gro
     form = AnnotationForm(groups, tmp_path / "r.jsonl", "ann")
     assert "Four." not in form.shown.value
     rate(form, (3, 4, 4, 0, 0))
-    assert (
-        "response 1 (helpfulness 3" in form.shown.value
-        and "response 2 (rate this one)" in form.shown.value
-    )
-    assert (
-        "1 of 4 responses rated" in form.shown.value
-        and "Saved: helpfulness 3" in form.message.value
-    )
+    assert form.current == (groups[0], 1) and "Four." in form.shown.value
     assert all(
         control.value is None for control in (*form.ratings.values(), form.confidence, form.safe)
     )
@@ -129,7 +122,7 @@ def test_a_flag_skips_both_responses_and_leaves_no_text_behind(groups, tmp_path)
     rate(form)
     form.flags["pii"].value = True
     rate(form)
-    assert "a flag is set" in form.message.value and len(lines(form.path)) == 1
+    assert len(lines(form.path)) == 1
     form.flag.click()
     assert form.current == (groups[1], 0) and not form.flags["pii"].value
     note = lines(notes_path(form.path))[-1]
@@ -149,10 +142,10 @@ def test_what_is_missing_is_named_and_nothing_entered_is_lost(groups, tmp_path):
     form.annotator.value = "ada"
     form.ratings["helpfulness"].value = 2
     form.save.click()
-    wanted = "still to be chosen: correctness, coherence, complexity, verbosity, how sure?, safe?"
-    assert wanted in form.message.value and form.ratings["helpfulness"].value == 2
+    missing = "correctness, coherence, complexity, verbosity"
+    assert missing in form.message.value and form.ratings["helpfulness"].value == 2
     form.flag.click()
-    assert "tick what is wrong" in form.message.value and not form.path.exists()
+    assert not form.path.exists()
 
 
 def test_dataset_text_is_escaped(groups, tmp_path):
@@ -215,4 +208,4 @@ def test_a_last_line_without_its_end_is_not_glued_to_the_next(tmp_path):
 def test_two_equal_responses_are_rated_once(tmp_path):
     form = AnnotationForm([group("same", "4", "4")], tmp_path / "r.jsonl", "ann")
     rate(form)
-    assert form.current is None and "All done" in form.shown.value
+    assert form.current is None

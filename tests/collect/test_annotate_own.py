@@ -41,7 +41,7 @@ def test_its_ratings_are_a_file_of_own_ratings(groups, tmp_path):
     assert loaded.groups[0].attributes == ("clarity", "tone")
     assert loaded.own_columns.scales["tone"] == Scale(1, 5)
     again = AnnotationForm(groups, path, "ann", attributes=["clarity", "tone"], scale="1-5")
-    assert "All done: 2 responses" in again.shown.value
+    assert again.current is None
 
 
 def test_a_fine_scale_is_typed(groups, tmp_path):
@@ -50,9 +50,9 @@ def test_a_fine_scale_is_typed(groups, tmp_path):
     form = AnnotationForm(groups, path, "ann", attributes=["score"], scale="0-1")
     assert isinstance(form.ratings["score"], widgets.Text)
     rate(form, "")
-    assert "still to be chosen: score" in form.message.value and not path.exists()
+    assert "score" in form.message.value and not path.exists()
     rate(form, "1.5")
-    assert "score: write a number from 0 to 1" in form.message.value and not path.exists()
+    assert "0 to 1" in form.message.value and not path.exists()
     rate(form, "0.75")
     assert saved(path)[0]["score"] == 0.75
 

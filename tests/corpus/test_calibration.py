@@ -9,7 +9,7 @@ from hs2lib.paths import root
 
 def test_the_correlations_called_fitted_are_those_of_the_fit():
     spec = importlib.util.spec_from_file_location(
-        "calibrate_corpus", root() / "benchmarks" / "calibrate_corpus.py"
+        "calibrate_corpus", root() / "tools" / "calibrate_corpus.py"
     )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

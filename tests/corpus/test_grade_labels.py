@@ -249,19 +249,3 @@ def test_the_readers_of_answers_as_judged_agree_with_each_other():
     for k, attribute in enumerate(ATTRIBUTES):
         ceiling = 0.9 if attribute == "verbosity" else 0.99
         assert explained(first[:, k], second[:, k]) > ceiling, attribute
-
-
-def test_the_page_on_the_small_world_has_what_the_grader_explains_of_coherence():
-    """Its two figures: of answers as judged, and of the last set of hard ones."""
-    k = ATTRIBUTES.index("coherence")
-    hard = of_set(SETS[-1])
-    read = {
-        "as judged": (np.mean(by_readers(AS_JUDGED), axis=0)[:, k], graded(AS_JUDGED)[:, k]),
-        "hard": (labelled(hard, hard)[:, k], graded(hard)[:, k]),
-    }
-    page = " ".join((LABELLED.parents[2] / "docs/small-world.md").read_text().split())
-    for mean, its in read.values():
-        drawn = np.random.default_rng(0).integers(0, len(its), (2000, len(its)))
-        draws = [explained(mean[rows], its[rows]) for rows in drawn]
-        low, high = (f"{number:.2f}".lstrip("0") for number in np.percentile(draws, [2.5, 97.5]))
-        assert f"{explained(mean, its):.2f}".lstrip("0") + f" ({low} to {high})" in page

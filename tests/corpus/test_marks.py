@@ -92,5 +92,5 @@ def test_wished_remarks_that_are_not_there_are_counted():
     kept = [one.text for one in whole.sentences if one.kind != "wished remark"]
     bare = mark(task, "\n".join(kept))
     number = len(task.items)
-    assert number > 1 and bare.missing == (f"a remark on {number} points",)
-    assert plain(bare).endswith(f"∅ a remark on {number} points")
+    (missing,) = bare.missing
+    assert number > 1 and str(number) in missing

@@ -23,18 +23,17 @@ def test_faults_doubts_and_what_will_be_done_come_in_one_pass(tmp_path, capsys):
     printed = capsys.readouterr().out
     for words in (
         f"{path}, read as ratings",
-        "3 responses to 2 prompts, 1 with two or more",
+        "3 responses to 2 prompts",
         "coherence: not rated",
         "helpfulness: every rating is 2",
-        "no two annotators are named",
-        "3 doubtful texts or rows, which are kept as they are:",
+        "3 doubtful texts or rows",
         "line 1, field 'response': holds <|im_end|>",
         "line 4, field 'response': holds U+FFFD",
-        "line 5: has no rating at all",
+        "line 5: ",
         "2 faults in 2 rows",
-        "line 3, field 'annotator': ann rated this response before (line 2)",
-        "line 4, field 'coherence': expected a number from 0 to 4, got 9 (int). Fix: write a number from 0 to 4",
-        "with strict = False it sets 2 rows aside",
+        "line 3, field 'annotator': ",
+        "line 4, field 'coherence': expected a number from 0 to 4, got 9 (int)",
+        "sets 2 rows aside",
     ):
         assert words in printed, words
 
@@ -52,9 +51,8 @@ def test_an_id_that_another_response_gets_by_default_is_a_fault(tmp_path, capsys
 def test_a_path_that_is_too_long_is_one_sentence(capsys):
     """The operating system refuses to look for it, which was a traceback."""
     assert check.main(["a" * 300 + ".jsonl"]) == 2
-    assert (
-        "cannot be looked for (File name too long). Fix: correct path=" in capsys.readouterr().out
-    )
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "File name too long" in line
 
 
 def test_a_sound_file_of_pairs_is_known_by_its_columns(tmp_path, capsys):
@@ -63,11 +61,9 @@ def test_a_sound_file_of_pairs_is_known_by_its_columns(tmp_path, capsys):
     )
     assert check.main([str(path)]) == 0
     printed = capsys.readouterr().out
-    assert (
-        "read as pairs\n  1 pairs in 1 subsets: mine\n  columns: prompt from question; lang carried along"
-        in printed
-    )
-    assert "line 1: chosen and rejected are the same text" in printed
+    assert "read as pairs\n  1 pairs in 1 subsets: mine\n" in printed
+    assert "prompt from question; lang carried along" in printed
+    assert "line 1: chosen and rejected" in printed
 
 
 def test_a_first_row_without_responses_makes_no_ratings_of_pairs(tmp_path, capsys):
@@ -132,8 +128,7 @@ def test_an_example_to_try_the_commands_with_is_sound_and_overwrites_nothing(tmp
     assert check.main([str(path)]) == 0
     printed = capsys.readouterr().out
     assert "40 responses to 20 prompts, 20 with two or more" in printed
-    assert "helpful and correct (whole numbers on a scale from 1 to 5)" in printed
+    assert "scale from 1 to 5" in printed
     before = path.read_bytes()
     assert check.main([str(path), "--example"]) == 2
-    assert "is there already. Fix: name a new file" in capsys.readouterr().out
     assert path.read_bytes() == before

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hub_server import asked
 from made_rows import caught, write
+from shared_models import share_models
 
 from hs2lib.align import dpo
 from hs2lib.data import tables
@@ -169,7 +170,6 @@ def test_agreement_of_its_raters_by_the_functions_of_notebook_03(folder):
     assert tables.preferences_array([])[0].shape == (0, 0, 1)
 
 
-@pytest.mark.slow
 def test_reward_models_and_dpo_take_its_preferences(folder):
     """05 and 15 train on its strengths; 08 takes the better response of each pair; ties go."""
     groups = load(NAME, "folder", folder=folder, split="train").groups
@@ -191,7 +191,7 @@ def test_reward_models_and_dpo_take_its_preferences(folder):
 def test_notebook_06_searches_head_weights_on_its_pairs(folder, tmp_path, monkeypatch):
     """A tie is no pair: of four rows three have a better response, which stands first in its pair."""
     monkeypatch.setenv("HS2_DATA_DIR", str(folder))
-    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("HS2_RUNS", str(share_models(tmp_path / "runs")))
     settings = {"held_out": NAME, "held_out_split": "train", "source": "folder"}
     recipe = RewardBench(weight_step=0.5, folds=2, n_boot=100, **settings)
     setup = Setup("06_rewardbench_evaluation", "smoke", {"tier": "smoke"}, recipe)

@@ -160,8 +160,6 @@ def test_columns_of_numbers_are_attributes_and_others_are_named(tmp_path):
         "notes": 'no numbers, such as "ok" (str)',
         "row_id": "it numbers or names rows",
     }
-    words = " ".join(columns.in_words())
-    assert "tone and Clarity (whole numbers on a scale from 1 to 5)" in words and "notes" in words
     (group, _) = load("ratings", "folder", path=path).groups
     assert group.attributes == ("tone", "Clarity") and group.responses[0].labels == (1, 5)
 

@@ -427,11 +427,7 @@ def test_all_faults_of_a_file_are_reported_at_once(tmp_path):
     assert (error.line, error.field) == (5, "complexity"), "the first"
     first, *listed, last = str(error).splitlines()
     assert first == f"{path}: 3 faults in 2 rows" and "strict=False" in last
-    assert listed[0] == (
-        "  line 5, field 'complexity': expected a whole number from 0 to 4, got 5 (int). "
-        "Fix: write a whole number from 0 to 4, without quotes; map another scale to it; "
-        "leave out a row without a value."
-    )
+    assert "expected a whole number from 0 to 4, got 5 (int). Fix: " in listed[0]
     places = [
         "line 5, field 'complexity'",
         "line 5, field 'verbosity'",

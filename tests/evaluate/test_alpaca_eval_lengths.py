@@ -243,6 +243,8 @@ def test_a_file_that_is_not_the_published_one_is_refused(tmp_path):
 # Oracles
 
 
+@pytest.mark.slow
+@pytest.mark.peers
 def test_equals_the_package_on_one_file(tmp_path, monkeypatch):
     """Same file, same preferences: rate and standard error to 1e-6, in all three forms of the package."""
     glm = pytest.importorskip(

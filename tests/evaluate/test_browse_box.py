@@ -60,8 +60,6 @@ def test_without_texts_or_the_truth_there_is_nothing_to_browse():
         empty = browse_box.read(beside(rows=rows.drop(columns=column)))
         assert empty.empty
         assert browse_box.preset_table(empty).empty
-        (line,) = browse_box.in_words(empty)
-        assert line.startswith("No answers with a text")
     assert browse_box.read(beside(rows=pd.DataFrame())).empty
 
 
@@ -74,7 +72,7 @@ def test_without_a_reward_model_answers_are_browsed_in_the_order_of_the_prompts(
         assert rows.prompt.tolist() == [group.id for group in GROUPS]
     assert browse_box.preset_table(answers).empty
     *_, view = browse_box.box(answers, draw=show.columns_html).children
-    assert "reward model" not in view.value and JARGON in view.value
+    assert view.value
 
 
 @pytest.mark.parametrize(
@@ -106,7 +104,6 @@ def test_the_presets_are_the_largest_gaps_one_a_prompt(answers):
     table = browse_box.preset_table(answers)
     assert table.index.tolist() == ["PPO"] * 3
     assert table[browse_box.GAP].tolist() == [4, 3, 1]
-    assert "✓ " in table.answer.iloc[0] and "§ " in table.answer.iloc[0]
     assert table.faults.tolist() == [JARGON] * 3
     rows = beside().rows
     rows.loc[1, "reward model's score"] = 10.5
@@ -114,45 +111,30 @@ def test_the_presets_are_the_largest_gaps_one_a_prompt(answers):
     assert again[browse_box.GAP].tolist() == [4, 3, 1]
 
 
-def test_the_signs_of_the_presets_are_explained(answers):
-    """Only signs that stand in the table are named."""
-    words = browse_box.legend(answers)
-    assert words.startswith("Signs: ") and words.endswith(".")
-    assert browse_box.legend(answers.iloc[:0]) == ""
-
-
-def test_the_words_name_the_fault_that_goes_with_the_largest_gaps(answers, monkeypatch):
-    """PPO's mean gap is 2, SFT's -1.5, and jargon is what parts them: 3.5."""
-    means = "Mean score less truth, all answers: SFT -1.50, PPO +2.00."
-    assert browse_box.in_words(answers) == [means], "four answers are too few to tell a fault by"
-    monkeypatch.setattr(browse_box, "MANY", 4)
-    first, second = browse_box.in_words(answers)
-    assert first == means
-    assert JARGON in second and "4 answers that have it is 3.50 points above" in second
-
-
 def test_the_box_shows_two_policies_on_one_prompt(answers):
-    policy, other, family, fault, order, place, count, view = browse_box.box(
-        answers, draw=show.columns_html
-    ).children
-    assert (policy.value, other.value) == ("PPO", "SFT")
-    assert count.value == "4 of 4 answers" and place.max == 3
-    assert GROUPS[1].prompt[-1].text[:20] in view.value, "PPO's largest gap"
-    assert "score less truth +4.00" in view.value and "score less truth -1.00" in view.value
+    drawn = []
+
+    def draw(group, shown):
+        drawn.append((group.id, [answer.policy for answer in shown]))
+        return ""
+
+    policy, other, family, fault, order, place, *_ = browse_box.box(answers, draw=draw).children
+    assert drawn == [(GROUPS[1].id, ["PPO", "SFT"])], "PPO's largest gap"
+    assert place.max == 3
     place.value = 3
-    assert GROUPS[3].prompt[-1].text[:20] in view.value
+    assert drawn[-1][0] == GROUPS[3].id
     order.value = BELOW
-    assert place.value == 0 and GROUPS[3].prompt[-1].text[:20] in view.value
+    assert place.value == 0 and drawn[-1][0] == GROUPS[3].id
     family.value = answers.family[0]
-    assert (count.value, place.max) == ("1 of 4 answers", 0)
-    assert GROUPS[0].prompt[-1].text[:20] in view.value
+    assert place.max == 0 and drawn[-1][0] == GROUPS[0].id
+    before = len(drawn)
     fault.value = FAULTS[0]
-    assert (count.value, view.value) == ("0 of 4 answers", "<p>No such answer.</p>")
+    assert len(drawn) == before, "no such answer"
     fault.value = ANY
     policy.value = "SFT"
-    assert view.value.count("score less truth") == 1, "beside itself it stands once"
+    assert drawn[-1][1] == ["SFT"], "beside itself it stands once"
     other.value = "PPO"
-    assert view.value.count("score less truth") == 2
+    assert drawn[-1][1] == ["SFT", "PPO"]
 
 
 def test_what_policies_write_is_text(answers):

@@ -3,14 +3,12 @@
 from collections import Counter
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from hs2lib.corpus import generate, grade, one_fault, rules
 from hs2lib.data.pairs import Benchmark
 from hs2lib.evaluate import by_fault
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.report import figures
 from hs2lib.run.setup import Setup
 from hs2lib.train import recipes
 
@@ -117,13 +115,11 @@ def experts(pairs):
 def test_a_judge_that_knows_the_truth_reads_all_faults(pairs):
     judged = by_fault.measure(pairs, truth(pairs), n_boot=100)
     assert set(judged.among("read")) == set(one_fault.FAULTS)
-    assert judged.message == "The reward model reads 10 of 10 faults"
     rows = judged.table.set_index("fault")
     assert rows["faultless higher (%)"].drop(one_fault.HARMLESS).eq(100).all()
     assert rows.loc[one_fault.HARMLESS, ["faultless higher (%)", "truth drop"]].tolist() == [50, 0]
     drops = rows["truth drop"] / truth(pairs).std()
     assert np.allclose(rows["score drop (SDs)"], drops), "its score is the truth, in SDs"
-    assert "in no clear direction" in by_fault.in_words(judged)
 
 
 def test_a_judge_that_gives_one_score_to_all_reads_none(pairs):
@@ -132,7 +128,7 @@ def test_a_judge_that_gives_one_score_to_all_reads_none(pairs):
     assert set(judged.among("not read")) == set(one_fault.FAULTS)
     assert judged.table["faultless higher (%)"].eq(50).all()
     assert judged.table["score drop (SDs)"].eq(0).all()
-    assert "It likes (interval below 50 %): none." in by_fault.in_words(judged)
+    assert judged.among("liked") == []
 
 
 def test_a_judge_that_counts_experts_likes_jargon(pairs):
@@ -143,7 +139,6 @@ def test_a_judge_that_counts_experts_likes_jargon(pairs):
     last = judged.table.iloc[-1]
     assert last.fault == "jargon", "rows stand in the order of their shares"
     assert last["truth drop"] > 0 > last["score drop (SDs)"]
-    assert judged.message == "The reward model reads 0 of 10 faults, and likes jargon"
 
 
 def test_shares_by_hand(pairs):
@@ -154,23 +149,6 @@ def test_shares_by_hand(pairs):
     assert (row["fault"], row["pairs"], row["faultless higher (%)"]) == ("stops", 4, 75)
     assert 0 <= row["95 % low"] < 75 < row["95 % high"] <= 100
     assert np.isclose(row["score drop (SDs)"], 0.75 / scores.std())
-
-
-def test_the_table_is_shown_with_its_intervals_in_the_cells():
-    row = ("stops", 9, 90.0, 80.0, 95.0, 1.234, 1.0, 1.5, 2.5)
-    shown = by_fault.shown(pd.DataFrame([row], columns=by_fault.COLUMNS))
-    assert shown.loc["stops"].tolist() == [9, "90 [80, 95]", "1.23 [1.00, 1.50]", "2.50"]
-
-
-def test_the_table_in_words():
-    rows = [("stops", 9, 90.0, 80.0, 95.0), ("jargon", 9, 10.0, 5.0, 20.0)]
-    rows += [("wrong value", 9, 55.0, 40.0, 70.0), (one_fault.HARMLESS, 9, 70.0, 60.0, 80.0)]
-    judged = by_fault.Judged(pd.DataFrame(rows, columns=by_fault.COLUMNS[:5]))
-    assert by_fault.in_words(judged) == (
-        "The reward model reads (interval above 50 %): stops. It is not shown to read: wrong value. "
-        "It likes (interval below 50 %): jargon. A further filler sentence, which is harmless, lowers "
-        "the score."
-    )
 
 
 @pytest.fixture
@@ -185,11 +163,10 @@ def test_of_real_pairs_nothing_is_known(setup):
     """The pairs are of the small world, and say nothing of a judge of real text: nothing is scored."""
     real = Benchmark((), "rewardbench", "x")
     assert by_fault.judge(real, None, np.ones(5), setup) is None
-    assert by_fault.in_words(None).endswith("these are real.")
 
 
 def test_a_real_model_scores_every_pair(setup):
-    """A tiny model, and the figure of its table; the scores are kept in the run folder."""
+    """A tiny model; the scores are kept in the run folder."""
     model = RewardModel.new("small", seed=0).eval()
     generated = Benchmark((), "generated", "x")
     judged = by_fault.judge(generated, model, np.ones(len(model.attributes)), setup)
@@ -198,6 +175,3 @@ def test_a_real_model_scores_every_pair(setup):
     assert judged.table["faultless higher (%)"].is_monotonic_decreasing
     assert judged.source == "small world (generated), seed 2, 3 prompts", "not the benchmark's"
     assert (setup.folder / "scores" / "by-fault").is_dir()
-    ax = figures.faults(judged.table, judged.message).axes[0]
-    assert ax.get_title() == judged.message
-    assert len(ax.get_yticks()) == len(judged.table)

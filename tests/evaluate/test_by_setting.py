@@ -36,13 +36,6 @@ def test_each_setting_has_a_row():
     assert levels["SFT's score"].tolist()[1:] == [3, 3, 5.5] and np.isnan(levels["SFT's score"][0])
     assert levels.temperature.tolist() == [0, 0.7, 1, 1]
     assert levels["top-p"].tolist()[1:] == [0.9, 1, 1] and np.isnan(levels["top-p"][0])
-    assert levels.prompts.tolist() == [
-        "1 held out",
-        "1 held out",
-        "8 to train on, others in each round",
-        "the first 1 held out",
-    ]
-    assert "its truth is 0.50 to 3.00 in this table" in by_setting.in_words(levels)
 
 
 def test_of_real_prompts_there_is_no_table():

@@ -71,72 +71,10 @@ def test_the_spread_is_the_one_that_stands_in_r():
     assert judged.restricted(eight.agreement, mean_of_sds) < half.agreement - 0.1
 
 
-def test_a_reader_sees_a_number_with_its_interval_in_a_cell():
-    rated = by_hand([[0, 1], [1, 0], [0, 2]] * 5, [[0, 1]] * 15, "SFT's answers")
-    table = judged.table([rated, replace(rated, name="PPO's answers")], **RESAMPLED)
-    shown = judged.shown(table)
-    assert list(shown) == [
-        "answers",
-        "prompts",
-        "answers per prompt",
-        "R within a prompt",
-        "R minus R of SFT's answers",
-        "pairs",
-        "pairs right (%)",
-        "spread of truth",
-    ]
-    first, second = shown.to_dict("records")
-    low, high = table.iloc[0][["R, 95 % low", "R, 95 % high"]]
-    assert first["R within a prompt"] == f"{rated.agreement:.2f} [{low:.2f}, {high:.2f}]"
-    assert first["R minus R of SFT's answers"] == "\u2013"
-    assert second["R minus R of SFT's answers"] == "0.00 [0.00, 0.00]"
-    assert first["pairs right (%)"].startswith("67 [")
-
-
-def test_how_much_of_a_lower_r_is_a_smaller_spread():
+def test_how_far_a_smaller_spread_lowers_r():
     """By hand: .6 at half of the spread is .3 / sqrt(.73) = .351; at the whole of it .6, at none 0."""
     assert judged.restricted(0.6, 0.5) == pytest.approx(0.3 / np.sqrt(0.73))
     assert judged.restricted(0.6, 1) == pytest.approx(0.6) and judged.restricted(0.6, 0) == 0
-    row = {"answers": "SFT's", "R within a prompt": 0.6, "R, 95 % low": 0.5, "R, 95 % high": 0.7}
-    row |= {"spread of truth": 1.0, **dict.fromkeys(judged.LESS, np.nan)}
-    less = {"answers": "PPO's", "R within a prompt": 0.1, "R, 95 % low": 0.0, "R, 95 % high": 0.2}
-    less |= dict(zip(judged.LESS, (-0.5, -0.7, -0.3), strict=True)) | {"spread of truth": 0.5}
-    (sentence,) = judged.spread_in_words(pd.DataFrame([row, less]))
-    assert sentence == (
-        "The truth spreads less among PPO's (SD 0.50 after 1.00). By the formula for range "
-        "restriction that alone lowers R from 0.60 to about 0.35, and R is 0.10 (0.00 to 0.20). "
-        "That alone does not explain it."
-    )
-    unsure = less | {"R, 95 % high": 0.4}
-    assert judged.spread_in_words(pd.DataFrame([row, unsure]))[0].endswith("may explain it.")
-    not_shown = less | {judged.LESS[2]: 0.1}
-    assert judged.spread_in_words(pd.DataFrame([row, not_shown])) == [], "R may be as high"
-    wider = less | {"spread of truth": 1.5}
-    assert judged.spread_in_words(pd.DataFrame([row, wider])) == []
-
-
-def test_what_a_judge_sees_of_two_sets():
-    """By hand, R as above: .6 falls to .1; half of the spread alone would leave .351."""
-    rated = {"answers": "rated ones", "spread of truth": 1.0, **dict.fromkeys(judged.LESS, np.nan)}
-    rated |= dict(zip(judged.R, (0.6, 0.5, 0.7), strict=True))
-    rated |= dict(zip(judged.RIGHT, (86.0, 80.0, 90.0), strict=True))
-    own = rated | {"answers": "its own", "spread of truth": 0.5}
-    own |= dict(zip(judged.R, (0.1, 0.0, 0.2), strict=True))
-    own |= dict(zip(judged.RIGHT, (51.0, 40.0, 63.0), strict=True))
-    pairs, falls = judged.seen_in_words(pd.DataFrame([rated, own]))
-    assert pairs == (
-        "The judge orders pairs whose truth differs by 0.5 or more. Among rated ones it has 86 % "
-        "right (80 to 90). Among its own it has 51 % right (40 to 63). Chance is 50 %."
-    )
-    words = "R also falls, from 0.60 to 0.10"
-    assert falls == f"{words}, and a smaller spread alone does not explain that."
-    unsure = own | {"R, 95 % high": 0.4}
-    falls = judged.seen_in_words(pd.DataFrame([rated, unsure]))[1]
-    assert falls == f"{words}, but a smaller spread may explain that alone."
-    as_wide = own | {"spread of truth": 1.0}
-    falls = judged.seen_in_words(pd.DataFrame([rated, as_wide]))[1]
-    assert falls == f"{words}, and the truth spreads no less."
-    assert len(judged.seen_in_words(pd.DataFrame([rated, rated]))) == 1, "R does not fall"
 
 
 def test_the_answers_to_the_first_prompts():
@@ -152,33 +90,18 @@ def test_places_of_a_judge_that_is_wrong():
     assert places[places["ordered by"] == BY_TRUTH].truth.tolist() == [5, 1, 0]
     ends = judged.ends(one, **RESAMPLED)
     assert ends.truth.tolist() == [0, 5] and ends.difference.tolist() == [-2, 3]
-    assert judged.title(one, ends).endswith("beside a sample at random: -2.00 points")
-    doubtful = ends.assign(**{"95 % low": -3.0, "95 % high": 1.0})
-    assert judged.title(one, doubtful).endswith("-2.00 points (not shown)")
-    words, favourite, last = judged.in_words(one, ends)
-    assert "favourite of 3 has a truth of 0.00, the mean sample 2.00, the last 5.00" in words
-    assert "**worse than** a sample at random (-2.00" in favourite
-    assert "last is **better than** a sample at random (+3.00" in last
-    right = by_hand([[0, 1, 5]] * 4, [[0, 1, 5]] * 4)
-    _, favourite, last = judged.in_words(right, judged.ends(right, **RESAMPLED))
-    assert "is better than a sample" in favourite and "is worse than a sample" in last
 
 
-def test_the_sentences_set_later_sets_beside_the_first():
+def test_later_sets_are_compared_with_the_first_prompt_by_prompt():
+    """R is 1 and then -1; sets of other prompts have no paired difference."""
     rated = by_hand([[0, 1]] * 20, [[0, 1]] * 20, "rated responses")
     table = judged.table([rated, by_hand([[1, 0]] * 20, [[0, 1]] * 20, "own")], **RESAMPLED)
-    assert judged.pairs_in_words(table).startswith(
-        "Pairs of truly different answers in the reward model's right order: rated responses 100 % ("
-    )
-    (sentence,) = judged.sentences(table)
-    assert sentence.startswith("own: R -1.00") and "**lower than** the 1.00 of rated" in sentence
-    assert "(paired -2.00, -2.00 to -2.00)" in sentence
+    assert table["pairs right (%)"].tolist() == [100, 0]
     less = table["R minus the first row's"]
     assert np.isnan(less[0]) and less[1] == -2
     other = by_hand([[1, 0]] * 19, [[0, 1]] * 19, "of other prompts")
     table = judged.table([rated, other], **RESAMPLED)
-    assert np.isnan(table["R minus, 95 % low"][1])
-    assert "lower than" in judged.sentences(table)[0] and "paired" not in judged.sentences(table)[0]
+    assert table[list(judged.LESS)].iloc[1].isna().all()
 
 
 @pytest.fixture(scope="module")
@@ -215,15 +138,6 @@ def test_pairs_of_which_the_judge_takes_the_worse_come_worst_first(faulty):
     assert judged.overlooked(mistakes, [])[judged.RIGHTLY].isna().all()
     assert set(parts.part) == set(COSTS) and parts.difference.is_monotonic_decreasing
     assert parts.difference.sum() == pytest.approx(np.mean(lost))
-    words = judged.overlooked_in_words(parts)
-    assert "it loses most by habits" in words
-    by_habits = parts.set_index("part").loc["habits", judged.RIGHTLY]
-    assert f"rejected sample loses {by_habits:.2f} points more by habits" in words
-    alone = judged.overlooked_in_words(judged.overlooked(mistakes, []))
-    assert "rightly ordered" not in alone
-    parts.loc[parts.part == "ends at 0", "difference"] = 9.0  # given back by the other one
-    parts = parts.sort_values("difference", ascending=False)
-    assert "it loses most by habits" in judged.overlooked_in_words(parts)
     shown = judged.as_answers(SampledPairs(faulty, scores, [], {}), prompt=1, most=5)
     assert [answer.score for answer in shown] == [0, 1]
 
@@ -236,7 +150,7 @@ def test_of_real_prompts_nobody_knows_the_truth():
 
 def test_one_answer_to_a_prompt_is_refused(faulty):
     single = [replace(faulty[0], responses=faulty[0].responses[:1])]
-    with pytest.raises(ValueError, match="two or more answers"):
+    with pytest.raises(ValueError, match="own: "):
         judged.judge("own", single, None, None)
 
 
@@ -275,7 +189,6 @@ def test_what_was_not_measured_twice_is_sampled(compared):
     assert judged._measured(compared, "PPO") is None
 
 
-@pytest.mark.slow
 def test_measured_rows_and_sampled_answers_are_judged_alike(tmp_path):
     """The same seed gives the same answers, so that the row's numbers are those of a second look."""
     recipe = PPO(n_eval_prompts=6, n_eval_samples=2, eval_tokens=12)
@@ -297,9 +210,11 @@ def test_an_r_that_may_be_anything_is_not_compared():
     columns = ["answers", *judged.R, *judged.LESS, judged.RIGHT[0]]
     clear = [0.5, 0.4, 0.6, 0.1, 0.05, 0.15, 60]
     anything = [0.9, -0.99, 1.0, 1.6, 0.3, 3.0, 60]
-    too_few = "B: too few answers to say whether R differs from the first set's."
-    for first, second in ((clear, anything), (anything, clear)):
+    for first, second, is_compared in (
+        (clear, clear, True),
+        (clear, anything, False),
+        (anything, clear, False),
+    ):
         table = pd.DataFrame([["A", *first], ["B", *second]], columns=columns)
-        assert judged.sentences(table) == [too_few]
-    table = pd.DataFrame([["A", *clear], ["B", *clear]], columns=columns)
-    assert "higher than the 0.50 of A" in judged.sentences(table)[0]
+        (text,) = judged.sentences(table)
+        assert ("higher" in text) == is_compared

@@ -1,13 +1,11 @@
 """Pairs in the wrong order: worst first, by length, and by what is wrong with the worse response."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from hs2lib.corpus import generate
 from hs2lib.data.pairs import Benchmark, preferred_pairs
 from hs2lib.evaluate import misses, rewardbench
-from hs2lib.evaluate.rewardbench import Result
 from hs2lib.group import Group, Response, Turn
 
 
@@ -40,10 +38,9 @@ def test_the_largest_misses_are_cut_to_a_line():
 
 
 def test_a_miss_is_read_with_its_scores():
-    """Each response has its score as a label, and the title the margin; the pair itself stays as it is."""
+    """Each response has its score as a label; the pair itself stays as it is."""
     wrong = rewardbench.mistakes(BENCHMARK, SCORES)
     first = misses.as_groups(wrong, BENCHMARK, SCORES)[0]
-    assert first.id == "own/2: margin -3.000"
     assert first.attributes == ("score",)
     assert [response.labels for response in first.responses] == [(0.0,), (3.0,)]
     assert [
@@ -75,22 +72,13 @@ def test_right_by_length_is_compared_within_sections():
     assert lean.right == ("safety",)
     assert lean.table.columns.tolist() == misses.LEAN
     assert lean.table.iloc[1].tolist() == ["chat", 20, 75.0, 20, 75.0]
-    words = misses.lean_in_words(lean)
-    assert words.startswith(
-        "Outside safety, where every pair is right: the chosen answer scores higher in "
-        "75 % of 20 pairs where it is longer, and in 75 % of 20 pairs where it is shorter. "
-        "Within sections the difference is +0.0 points ("
-    )
-    assert words.endswith("): no lean towards length is shown.")
+    assert lean.difference.estimate == pytest.approx(0)
+    assert lean.difference.low < 0 < lean.difference.high
     followed = np.array([[1.0, 0.0]] * 50 + [[0.0, 1.0]] * 20)
     lean = misses.lean(Benchmark(tuple(pairs), "own", "by hand"), followed, n_boot=200)
     assert lean.difference.estimate == 100
-    assert misses.lean_in_words(lean).endswith("it leans towards the longer answer.")
     one_kind = Benchmark(tuple(pairs[:30]), "own", "by hand")
-    words = misses.lean_in_words(misses.lean(one_kind, scores[:30]))
-    assert words.lower().endswith(
-        "no section has pairs of both kinds, so no lean towards length can show."
-    )
+    assert np.isnan(misses.lean(one_kind, scores[:30]).difference.estimate)
 
 
 def test_sections_weigh_by_what_they_tell():
@@ -140,24 +128,6 @@ def test_faults_of_few_pairs_share_a_row(known, monkeypatch):
     assert (alone.pairs >= misses.FEW).all() and misses.OTHER in set(pooled.fault)
     monkeypatch.setattr(misses, "FEW", 1)
     assert misses.OTHER not in set(misses.by_fault(known, scores, n_boot=50).fault)
-
-
-def test_badly_judged_sections_name_the_faults_that_are_not_seen():
-    """Only sections under 75 %, and faults whose interval holds one half."""
-    table = pd.DataFrame({"part": "section", "name": ["chat", "safety"], "accuracy": [74.0, 75.0]})
-    rows = [
-        ("chat", "wrong (kinds)", 30, 100 / 3, 20.0),
-        ("chat", "refused", 20, 100.0, 80.0),
-        ("safety", "refused", 40, 0.0, 0.0),
-    ]
-    columns = ["section", "fault", "pairs", "right (%)", "95 % low"]
-    faults = pd.DataFrame(rows, columns=columns)
-    assert misses.faults_in_words(faults, Result("x", True, table)) == (
-        "Sections under 75 %, and their faults that are not told from chance: "
-        "chat: wrong (kinds) (33 % of 30)."
-    )
-    good = Result("x", True, table.assign(accuracy=90.0))
-    assert misses.faults_in_words(faults, good).endswith("from chance: none.")
 
 
 def test_what_is_shown_of_the_misses():

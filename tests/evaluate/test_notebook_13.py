@@ -13,7 +13,6 @@ from judge_server import Reply, serve
 
 from hs2lib.evaluate import grading
 from hs2lib.evaluate.judge import JudgeError, Replies
-from hs2lib.launch import stages
 from hs2lib.models.policy import load_policy
 
 NAME = "13_aligned_model_evaluation"
@@ -97,8 +96,6 @@ def test_with_an_endpoint(smoke, tmp_path, monkeypatch):
     assert (
         first.loc["generated questions (not Arena Hard): win rate, %"].str.startswith("50.00").all()
     )
-    assert first.index.str.contains("LC win rate, minimal form").sum() == 1
-    assert first.index.str.contains("protocol's|SE of the|weight p").sum() == 4
     assert not first.apply(lambda column: column.str.contains(grading.NOT_RUN)).any(axis=None)
     kept = Replies(tmp_path / "runs" / "smoke" / NAME / "judge-replies.jsonl")
     assert sum(row["reply"] is not None for row in kept.values()) == len(asked)
@@ -164,8 +161,3 @@ def test_an_endpoint_that_needs_a_key_and_has_none(smoke, monkeypatch, capsys):
     with pytest.raises(JudgeError, match="environment variable HS2_TEST_KEY is not set"):
         smoke(**parameters, skip=["PPO", "Iterative DPO", "SteerLM", "SteerLM 2.0"])
     assert "HS2_TEST_KEY is not set" in capsys.readouterr().out
-
-
-def test_the_stage_is_the_notebooks_own_statements():
-    """The job that answers before the notebook runs must do what the notebook would."""
-    stages.check(NAME, "sample")

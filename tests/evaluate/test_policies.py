@@ -5,8 +5,6 @@ import pytest
 
 from hs2lib.evaluate import policies
 
-pytestmark = pytest.mark.slow
-
 
 def made(policy, values, prompts, settings="s"):
     responses = [f"{p}/{i}" for i, p in enumerate(prompts)]
@@ -47,60 +45,6 @@ def test_wins_by_hand():
     assert policies.wins([frame.assign(truth=frame[policies.SCORE]) for frame in two], "SFT")[
         "mean"
     ].tolist() == [100]
-
-
-def test_a_wide_table_has_policies_down_and_its_interval_in_the_cell():
-    frames = [made("SFT", [0.0, 4.0], ["a", "b"]), made("DPO", [1.0, 5.0], ["a", "b"])]
-    gains = policies.wide(policies.gains_of(frames, "SFT", n_boot=50), ["kl", "absent"], digits=1)
-    assert gains.to_dict() == {"kl": {"DPO": "+1.0 [+1.0, +1.0]"}}
-    means = policies.wide(policies.table(frames, n_boot=50), [policies.SCORE])
-    assert means.index.tolist() == ["SFT", "DPO"]
-    assert means.loc["DPO", policies.SCORE].startswith("3.00 [")
-
-
-def with_truth(policy, sampled, greedy):
-    prompts = [str(number) for number in range(len(sampled))]
-    frame = made(policy, sampled, prompts)
-    return frame.assign(**{policies.TRUTH: sampled, policies.GREEDY: greedy})
-
-
-@pytest.mark.parametrize(
-    ("sampled", "greedy", "reading"),
-    [
-        (2.0, 1.0, "so here it is not only surer. Another seed may show otherwise."),
-        (2.0, 0.0, "Greedy, DPO is not shown to gain: it may only be surer of its answers."),
-        (0.0, 0.0, "DPO is not shown to gain in either way."),
-    ],
-)
-def test_a_gain_is_more_than_sureness_only_where_the_greedy_answers_gain(sampled, greedy, reading):
-    """SFT has 1 sampled and 3 greedy: a lower temperature alone gives it 2 points."""
-    frames = [
-        with_truth("SFT", [1.0] * 4, [3.0] * 4),
-        with_truth("DPO", [1.0 + sampled] * 4, [3.0 + greedy] * 4),
-    ]
-    gain, colder = policies.surer(frames, "DPO", "SFT", n_boot=50)
-    assert f"{sampled:+.2f} (" in gain and f"{greedy:+.2f} (" in gain
-    assert colder.endswith("SFT at T = 0 less SFT sampled: +2.00 (+2.00 to +2.00).")
-    assert gain.endswith(reading), "the reading stands behind the numbers that it rests on"
-    assert policies.surer([made("SFT", [1.0], ["a"])], "SFT", "SFT") == [], "no truth, no sentence"
-
-
-def test_a_title_says_what_is_known():
-    frames = [with_truth("SFT", [1.0] * 2, [0.0] * 2), with_truth("DPO", [3.0] * 2, [0.0] * 2)]
-    gains = policies.gains_of(frames, "SFT", n_boot=50)
-    wanted = (
-        "DPO less SFT, greedy: truth +0.00 (not shown)\n"
-        "sampled: truth +2.00, reward model's score +2.00"
-    )
-    assert policies.headline(gains, "DPO") == wanted
-    unclear = gains.assign(**{"95 % low": -1.0})
-    assert "\nsampled: truth +2.00 (not shown)," in policies.headline(unclear, "DPO")
-    real = gains[gains.measure != policies.GREEDY]
-    assert policies.headline(real, "DPO").startswith("DPO less SFT, sampled: truth +2.00,")
-    lone = gains.assign(**{"95 % low": float("nan"), "95 % high": float("nan")})  # one prompt
-    assert "truth +2.00 (not shown)," in policies.headline(lone, "DPO")
-    unscored = gains[gains.measure == "kl"]
-    assert policies.headline(unscored, "DPO") == "DPO less SFT, sampled: not scored"
 
 
 def test_intervals_are_by_prompt():

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from hs2lib.align import dpo
@@ -40,16 +39,9 @@ def test_the_longer_response_stands_beside_the_order_of_held_out_pairs():
         ordered.table.loc["right, %"].tolist() == list(by_prompt)
         and 0 <= by_prompt.low < by_prompt.high <= 100
     )
-    assert ordered.pairs == "3 held-out pairs" and ordered.n_prompts == 2
-    assert ordered.sentence.startswith(
-        "67 % of 3 held-out pairs are in the right order (95 % interval "
-    )
-    first, second = ordered.sentences()
-    assert first.endswith("; by length alone 50 % would be right.")
+    assert ordered.n_prompts == 2
     _, low, high = ordered.table.loc["log-ratio of the chosen, nats"]
     assert low < 1 < high
-    chosen = f"the chosen responses changed by +1.00 nats ({low:+.2f} to {high:+.2f})"
-    assert second.startswith(f"On average {chosen} and the rejected responses changed by +0.33")
 
 
 def test_the_likelihood_before_training_stands_beside_it_where_it_is_known():
@@ -61,7 +53,6 @@ def test_the_likelihood_before_training_stands_beside_it_where_it_is_known():
         share["mean"] == pytest.approx(250 / 3)
         and 0 <= share["95 % low"] < share["95 % high"] <= 100
     )
-    assert "by length alone 50 % and by SFT's own likelihood 83 % would" in ordered.sentences()[0]
 
 
 def test_of_a_policy_that_is_its_reference_no_order_is_reported():
@@ -70,10 +61,6 @@ def test_of_a_policy_that_is_its_reference_no_order_is_reported():
     assert (
         ordered.table.loc["right, %"].isna().all()
         and ordered.table.loc["right by length, %", "mean"] == 50
-    )
-    assert (
-        ordered.sentence
-        == "nothing is ordered: of 3 training pairs every margin is 0 but for rounding"
     )
 
 
@@ -84,54 +71,6 @@ def test_the_pairs_to_look_at_are_the_median_and_the_lowest():
     pairs = dpo.Pairs(None, None, [], PAIRS, {})
     shown = preferences.to_look_at(ordered, items, pairs)
     assert [group.id for group in shown.values()] == ["a1", "a2"]
-    why = list(shown)[1]
-    assert why == "The pair of the lowest margin (-1.0 nats: chosen +0.0, rejected +1.0)"
-
-
-def test_half_of_the_pull_is_left_at_ln_3_over_beta():
-    """By hand: 2 sigma(-ln 3) = 2 / (1 + 3). One pair there and one at 0 have three quarters left."""
-    moved = pd.DataFrame({"margin": [np.log(3) / 0.5, 0.0]})
-    half, ours, papers = preferences.pull_in_words(0.5, moved)
-    assert half == "At beta = 0.5 half of the pull is left at a margin of 2.2 nats."
-    assert ours == (
-        "At these pairs' mean margin of 1.1 nats 73 % is left. "
-        "Averaged over the pairs it is 75 %, because pairs near or below 0 keep most."
-    )
-    assert "half is left at 1,099 nats; the largest margin here is 2.2." in papers
-    one = moved.iloc[:1]
-    assert preferences.pull_in_words(0.5, one)[1].endswith("Averaged over the pairs it is 50 %.")
-
-
-def test_the_pairs_that_chose_the_step_say_so():
-    validation = pd.DataFrame({"step": [0, 2, 4], "accuracy": [np.nan, 0.94, 0.88]})
-    words = "These pairs also chose the step that stays, so the share may be a little too high."
-    assert preferences.chosen_in_words(validation, 2) == f"{words} At the last step it is 88 %."
-    assert preferences.chosen_in_words(validation, 4) == words
-    assert preferences.chosen_in_words(validation, 0) == "", "nothing is ordered"
-    assert preferences.chosen_in_words(validation.iloc[:0], 2) == ""
-
-
-def test_the_title_of_a_path_is_the_step_that_stays():
-    rows = [(2, "truth", 1.0, 0.5, 1.5), (4, "truth", 0.5, -0.1, 1.1), (4, "kl", 3.0, 2.0, 4.0)]
-    path = pd.DataFrame(rows, columns=preferences.PATH)
-    kept = "Step {} is kept; less SFT, sampled: truth {}"
-    assert preferences.path_in_words(path, 2) == kept.format(2, "+1.00")
-    assert preferences.path_in_words(path, 4) == kept.format(4, "+0.50 (not shown)")
-    assert preferences.path_in_words(path, 6) == "Step 6 is kept: not scored"
-
-
-def test_every_step_of_a_path_in_words():
-    """By hand: at step 2 the score is .3 above the truth, at step 4 no score was asked for."""
-    rows = [(0, "truth", 0.0, 0.0, 0.0), (2, "truth", 1.0, 0.5, 1.5), (4, "truth", 0.5, 0.0, 1.0)]
-    rows += [(2, preferences.SCORE, 1.3, 1.0, 1.6), (2, preferences.APART, 0.3, 0.1, 0.5)]
-    path = pd.DataFrame(rows, columns=preferences.PATH)
-    assert preferences.path_sentences(path) == [
-        "Gains over SFT at step 2: truth +1.00 (+0.50 to +1.50), "
-        "reward model's score +1.30 (+1.00 to +1.60); "
-        "**the score outruns the truth** by +0.30 (0.10 to 0.50, by prompt).",
-        "Gains over SFT at step 4: truth +0.50 (+0.00 to +1.00).",
-    ]
-    assert preferences.path_sentences(path[path.step == 0]) == []
 
 
 @pytest.fixture
@@ -166,7 +105,6 @@ def test_along_its_checkpoints_a_training_is_measured_and_its_weights_stay(setup
     policy = saved.starting_policy(setup)
     items = dpo.prepare(policy, pairs, setup)
     result = dpo.train(policy, items, setup)
-    assert result.arguments["objective"].name == "DPO, beta 0.1"
     reference = saved.starting_policy(setup, frozen=True)
     compared = Comparison.begin(setup, None, reference, earlier=False)
     compared.evaluate_first(reference, "SFT")
@@ -197,29 +135,3 @@ def test_along_its_checkpoints_a_training_is_measured_and_its_weights_stay(setup
     assert preferences.along(policy, items, pairs, without, compared, setup).empty, (
         "TRL keeps no checkpoint"
     )
-
-
-def test_margins_by_step_are_drawn_with_what_they_are_compared_with():
-    """A panel of one measure has no legend; the order of pairs is compared with chance."""
-    from hs2lib.report import figures
-
-    rows = [
-        (0, "truth", 0.0, 0.0, 0.0),
-        (2, "truth", 0.5, 0.1, 0.9),
-        (2, "accuracy", 75.0, 60.0, 90.0),
-    ]
-    path = pd.DataFrame(rows, columns=preferences.PATH)
-    panels = [
-        figures.Panel("points", {"truth": figures.TRUTH, "reward model's score": figures.SCORE}),
-        figures.Panel("%", {"accuracy": figures.LENGTH}, level=50),
-    ]
-    left, right = figures.by_step(path, panels).axes
-    assert (
-        left.lines[0].get_xydata().tolist() == [[0, 0], [2, 0.5]] and left.get_ylabel() == "points"
-    )
-    assert right.lines[0].get_xydata().tolist() == [[2, 75]] and right.lines[1].get_ydata()[0] == 50
-    assert left.get_legend() is None and right.get_legend() is None
-    left, right = figures.by_step(path, panels, kept=2).axes
-    assert set(left.lines[-1].get_xdata()) == set(right.lines[-1].get_xdata()) == {2}
-    assert [text.get_text() for text in left.texts] == ["kept"]
-    assert left.get_legend() is None and right.get_legend() is None

@@ -1,11 +1,11 @@
-"""What benchmarks/judge.py wrote stands in notebook 06 as it is, and without it nothing does."""
+"""What benchmarks/judge.py wrote is read into tables; without it they are empty."""
 
 import json
 
 import pandas as pd
 import pytest
 
-from hs2lib.evaluate import best_of_n, published_judge
+from hs2lib.evaluate import published_judge
 
 
 def mean(value, half=0.1):
@@ -49,7 +49,7 @@ def judged(tmp_path, monkeypatch):
 
 def test_without_a_result_there_is_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(published_judge.paths, "root", lambda: tmp_path)
-    assert published_judge.source() == "" and published_judge.in_words() == []
+    assert published_judge.record() == {}
     for make in ("read", "by_fault", "pressed", "trained", "ceiling"):
         assert getattr(published_judge, make)().empty, make
 
@@ -73,25 +73,3 @@ def test_each_table_has_its_means_with_intervals(judged):
     assert trained["seeds"].tolist() == [1], "of fewer seeds than the other tables"
     expected = pd.DataFrame({"R": {"coherence": "0.80 [0.70, 0.90]"}}).rename_axis("attribute")
     pd.testing.assert_frame_equal(published_judge.ceiling(), expected)
-
-
-def test_the_sentences_name_whose_answers_and_which_faults(judged):
-    r, faults, gained = published_judge.in_words()
-    assert r == (
-        "Over 2 seeds R of score and truth within a prompt is: "
-        "rated responses 0.70 [0.60, 0.80], answers of ppo 0.20 [0.10, 0.30]."
-    )
-    assert faults == "Faults not shown to be read over the seeds: jumbles 52 [47, 57] %.", (
-        "a harmless filler is no fault"
-    )
-    assert gained.startswith("The best of 64 of SFT's answers gains 0.80 [0.70, 0.90] points")
-    assert "seeds 0, 1" in published_judge.source() and "0123456:" in published_judge.source()
-    of_all = json.loads(judged.read_text())
-    of_all["by fault"][0]["higher (%)"] = mean(97.0, None)
-    judged.write_text(json.dumps(of_all))
-    assert published_judge.by_fault().loc["stops", "reward model"] == "97", "one seed"
-    assert "stops 97 %" in published_judge.in_words()[1], "nor is it shown to be read"
-
-
-def test_the_rule_has_the_name_that_the_benchmark_writes():
-    assert published_judge.LIKELIEST == best_of_n.LIKELIEST

@@ -20,8 +20,6 @@ from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import RUN, notebook, root
 from hs2lib.run import graph, parameters
 
-pytestmark = pytest.mark.slow
-
 PROMPTS = [
     Group(f"p{i}", (Turn("user", f"{i} is the number of" + " this" * i),), ()) for i in range(5)
 ]
@@ -120,6 +118,7 @@ def test_without_a_reward_model_all_is_measured_but_scores(sft, other, judge):
         policies.table([alone, scored.assign(policy="scored")])
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_the_estimate_at_temperature_1_is_the_kl_of_two_known_distributions(sft, other, judge):
     """One token a response, so that KL is a sum over the vocabulary: exact, against the mean of 3,000 samples."""

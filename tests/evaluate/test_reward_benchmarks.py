@@ -89,28 +89,24 @@ def test_parts_are_counted_once_each():
     right = np.concatenate([np.where(marks, 1.0, 0.0) for marks in made.right])
     by = {today.MODEL: right} | today.by_rule(made, 0)
     results = {"RM-Bench": today.measure(scored, by, n_boot=200)}
-    assert today.message(results).endswith("of 5 parts")
-    assert "It is clearly below that rule in no whole part." in today.against_rules(results)
+    parts = today._parts(results)
+    assert len(parts) == 5 and today.BELOW not in set(parts.verdict)
     plain = np.concatenate(
         [[-len(answer.text) for answer in group.responses] for group in made.groups]
     )
     by_style = {"RM-Bench": today.measure(scored, by | {today.MODEL: plain}, n_boot=200)}
-    assert "RM-Bench's levels: chat, easy (longest answer)" in today.below_by_level(by_style)
-    assert today.below_by_level(results) == ""
-    shown = today.styles_shown(by_style["RM-Bench"], today.SHORTEST, n_boot=100)
-    assert shown.iloc[2, 0].startswith("0.0 [0.0, ")
-    plainer = "This model leans to the plainer answer: easy less hard, paired by question, -"
-    assert plainer in today.leaning_in_words(by_style["RM-Bench"], n_boot=200)
-    assert plainer in today.style_in_words(by_style["RM-Bench"], n_boot=200)
-    assert today.leaning_in_words(results["RM-Bench"], n_boot=200).endswith(
-        "A leaning is not shown: easy less hard, paired by question, +0.0 points (+0.0 to +0.0)."
-    )
+    by_level = by_style["RM-Bench"].beside.set_index(["part", "level"]).verdict
+    assert by_level["chat", "easy"] == today.BELOW
+    assert today.BELOW not in set(results["RM-Bench"].beside.verdict)
+    assert today.styles(by_style["RM-Bench"], today.SHORTEST).iloc[2, 0] == 0
+    easy, hard = today._easy_and_hard(by_style["RM-Bench"], today.MODEL)
+    assert easy < hard, "who prefers the shorter answer leans to the plainer style"
+    assert today._easy_and_hard(results["RM-Bench"], today.MODEL) == (100, 100)
     results["JudgeBench"] = measured(pairs(*[("a", "bb")] * 9), [0, 1] * 9)
-    assert today.message(results).endswith("of 6 parts")
-    assert (
-        "It is clearly below that rule in JudgeBench knowledge (shortest answer)."
-        in today.against_rules(results)
-    )
+    parts = today._parts(results)
+    assert len(parts) == 6
+    below = parts[parts.verdict == today.BELOW]
+    assert below[["benchmark", "part"]].to_numpy().tolist() == [["JudgeBench", "knowledge"]]
 
 
 def test_intervals_draw_whole_prompts():
@@ -145,11 +141,6 @@ def test_a_number_that_needs_an_absent_part_is_empty_and_named():
     assert set(there.part) == {"chat"} and there.level.tolist() == ["", "easy", "normal", "hard"]
     assert set(today.drawn(results).part) == {"chat"}
     assert set(results["RM-Bench"].headline.part) == {"chat"}
-    (sentence,) = today.in_words(results)
-    assert (
-        sentence.startswith("RM-Bench's form, generated: chat 0.0 % (")
-        and sentence.count("answer") == 1
-    )
 
 
 @pytest.mark.slow
@@ -170,10 +161,8 @@ def test_the_engine_scores_every_answer_as_alone(tmp_path):
     assert all((again[name].values == scored[name].values).all() for name in scored)
     weighted = today.evaluate(scored, np.ones(5), setup)
     assert list(weighted) == ["RewardBench 2", "RM-Bench", "JudgeBench"]
-    words = today.left_out_in_words(scored)
-    assert (
-        words[2] == "JudgeBench: 8 questions scored, 0 left out, 0 prompts lost their oldest turns."
-    )
+    judgebench = scored["JudgeBench"]
+    assert len(judgebench.benchmark) == 8 and not judgebench.left_out and not judgebench.shortened
 
 
 def test_a_question_that_is_too_long_is_left_out_whole_and_counted(tmp_path):
@@ -188,9 +177,6 @@ def test_a_question_that_is_too_long_is_left_out_whole_and_counted(tmp_path):
         "knowledge/2",
     ]
     assert kept["JudgeBench"].left_out == {"knowledge/1": "longer than 100 tokens"}
-    assert today.left_out_in_words(kept)[0].startswith(
-        "JudgeBench: 2 questions scored, 1 left out (1 longer than 100 tokens)"
-    )
     only = benchmark.where([False, True, False], "one")
     with pytest.raises(ValueError, match="none of 1 questions of JudgeBench can be scored: longer"):
         today.score({"JudgeBench": only}, model, setup_of(tmp_path, too_long="leave out"))
@@ -253,10 +239,9 @@ def test_the_board_has_real_numbers_of_ours_below_the_published_ones_and_no_gene
     assert board.index.tolist()[-4:] == ["this model", *today.RULES]
     assert board.loc["this model", "overall"] == 100 and board.loc["longest answer", "overall"] == 0
     assert board.loc["GRM-Gemma-2B", "overall"] == 59.43 and board.mark["this model"] == "ours"
-    caption = today.board_caption("judgebench", of_whole())
-    assert "Secondary, quoted by others: Llama-3.3-Nemotron-70B-Reward, " in caption
-    assert caption.endswith("Ours: JudgeBench.") and today.board_source(of_whole()) == ""
-    assert today.board_caption("judgebench", of_whole(), "Model: m.").endswith(" Model: m.")
+    assert board.mark["Llama-3.3-Nemotron-70B-Reward"] == "secondary"
+    assert "m-of-ours" in today.board_caption("judgebench", of_whole(), "m-of-ours")
+    assert today.board_source(of_whole()) == ""
     model = reward_model.RewardModel.new("tiny", seed=1)
     setup = setup_of(tmp_path, n_per_part=2)
     results = today.evaluate(today.score(today.load(setup), model, setup), np.ones(5), setup)
@@ -264,9 +249,9 @@ def test_the_board_has_real_numbers_of_ours_below_the_published_ones_and_no_gene
         generated = today.board(table, {name: results[name]})
         assert generated.index.tolist() == BEYOND[table].rows and "ours" not in set(generated.mark)
         of_one = {name: results[name]}
-        caption = today.board_caption(table, of_one, "Model: m.")
-        assert "the questions are generated" in caption and "Model: m." not in caption
-        assert today.board_source(of_one).endswith("nothing of this run")
+        caption = today.board_caption(table, of_one, "m-of-ours")
+        assert "generated" in caption and "m-of-ours" not in caption
+        assert today.board_source(of_one)
 
 
 # Answers to look at
@@ -279,9 +264,7 @@ def test_the_miss_in_the_middle_is_shown_and_safety_never():
     miss = today.miss(result)
     assert miss.group.id == "knowledge/2" and miss.margin == -2 and (miss.n_wrong, miss.n) == (3, 4)
     assert [answer.policy for answer in miss.answers] == ["right", "wrong"]
-    assert "the wrong answer is longer" in today.miss_in_words("JudgeBench", miss)
     assert today.miss(measured(benchmark, [1, 0] * 4)) is None
-    assert "is wrong" in today.miss_in_words("JudgeBench", None)
     made = sets.load("RM-Bench", "embedded", n_per_part=2)
     safety = made.where([part.startswith("safety") for part in made.parts], "safety")
     scored = today.Scored(np.zeros((24, 1)), safety, (), {})
@@ -299,15 +282,7 @@ def test_of_rm_bench_the_two_concise_answers_are_compared():
     assert [answer.text for answer in today.miss(result).answers] == [texts[0], texts[3]]
     styles = today.styles(result)
     assert styles.iloc[0].tolist() == [0, 0, 0] and styles.iloc[1].tolist() == [100, 100, 100]
-    shown = today.styles_shown(result, n_boot=100)
-    assert shown.iloc[0, 0] == "0.0" and shown.iloc[1, 0] == "100.0", "one question: no interval"
-    assert (
-        "the model has 100.0 % of the easy ones and 33.3 % of the hard ones"
-        in today.style_in_words(result)
-    )
-    assert today.style_in_words(result).endswith(
-        "A leaning is not shown: easy less hard, paired by question, +66.7 points (no interval)."
-    )
+    assert today._easy_and_hard(result, today.MODEL) == pytest.approx((100, 100 / 3))
 
 
 def test_an_id_cannot_forge_a_line_of_a_sentence():
@@ -359,8 +334,7 @@ def test_what_notebook_06_left_stands_beside_if_it_is_of_the_same_model(tmp_path
     assert row["longer wins (%)"] == "25.0 [10.0, 60.0]" and row["shorter wins (%)"] == "75.0"
     assert row["random answer (%)"] == "50.0"
     source = today.rewardbench_source(setup_of())
-    assert source.startswith(f"notebook 06, tier smoke: {made_reports.MADE['name']}")
-    assert source.endswith("Generated data, which say nothing about the paper's")
+    assert made_reports.MADE["name"] in source and "Generated data" in source
     assert today.rewardbench_row(saved[2], setup_of()).empty
     random_head = reward_model.RewardModel.new("tiny", seed=1)
     assert today.rewardbench_row(random_head, setup_of()).empty
@@ -375,7 +349,6 @@ def test_published_outputs_give_every_published_number():
     assert len(golden) == 25 and golden.difference.abs().max() < 0.006 and len(read) >= 5
 
 
-@pytest.mark.slow
 @needs_mirror
 def test_the_longest_answer_beside_a_model_on_real_rows():
     """The issue's numbers, through the whole frame, with intervals that hold them; a random answer holds 50."""
@@ -399,22 +372,3 @@ def test_the_longest_answer_beside_a_model_on_real_rows():
         np.isnan(board.loc["longest answer", "overall"])
         and board.loc["longest answer", "chat"] > 37
     )
-
-
-def test_the_highest_and_the_lowest_published_overall_are_named():
-    words = today.board_in_words("rewardbench-2")
-    assert words == (
-        "Of 11 models with a published overall, Skywork-Reward-V2-Llama-3.1-8B-40M has the "
-        "highest, 86.5 points out of 100, and Skywork-Reward-V2-Qwen3-0.6B the lowest, 61.3."
-    )
-
-
-def test_every_overall_is_in_points_and_a_part_in_percent():
-    """RewardBench 2's overall has Ties in it, which goes from -1 to 101: no share of anything."""
-    result = measured(pairs(*[("a", "bb")] * 9), [1, 0] * 9)
-    (overall,) = today.in_words({"JudgeBench": result})
-    assert overall.startswith("JudgeBench: overall 100.0 points out of 100 (")
-    assert "%" not in overall
-    lone = result._replace(numbers=result.numbers[result.numbers.part == "knowledge"])
-    assert today.in_words({"JudgeBench": lone})[0].startswith("JudgeBench: knowledge 100.0 % (")
-    assert "overall and Ties in points out of 100" in today.board_caption("rewardbench-2", {})

@@ -1,7 +1,6 @@
 """The checkpoint that a judge finds best: chosen again alike, and by the truth in the small world."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from hs2lib.align.sft import best_paths, items
@@ -16,8 +15,6 @@ from hs2lib.models.policy import load_policy
 from hs2lib.train import recipes
 from hs2lib.train.objectives import sft as sft_objective
 from hs2lib.train.trainer import Outputs, fit
-
-pytestmark = pytest.mark.slow
 
 
 def policy_and_training(folder, **changes):
@@ -62,6 +59,7 @@ def graded(monkeypatch, tmp_path):
     return grades
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "by_step, best",
     [([2.0, 7.0, 9.5, 3.0], 3), ([2.0, 8.0, 8.0, 8.0], 2), ([None, 1.0, 1.5, None], 3)],
@@ -83,7 +81,6 @@ def test_a_judge_chooses_the_checkpoint_with_the_best_answers_of_equals_the_earl
         )
         assert policy.fingerprint() == saved.fingerprint()
     chosen, again = both
-    assert f"step {best} is taken" in chosen.caption and "4 x 4 answers" in chosen.caption
     assert chosen.table.equals(again.table)
     assert chosen.table["mean"].fillna(0).tolist() == [grade or 0 for grade in by_step]
     assert not list(result.folder.glob("checkpoint-*/optimizer.pt"))
@@ -101,6 +98,7 @@ def test_without_all_its_checkpoints_no_judge_chooses_and_without_a_judge_nothin
         selection.choose(policy, result, recipe)
 
 
+@pytest.mark.slow
 def test_in_the_small_world_the_truth_chooses_by_answers_to_last_turns(tmp_path):
     """Each grade worked out again from greedy answers to the second turns, under SteerLM's label."""
     policy, recipe, result = policy_and_training(tmp_path, judge="truth")
@@ -122,12 +120,3 @@ def test_in_the_small_world_the_truth_chooses_by_answers_to_last_turns(tmp_path)
     table = chosen.table.set_index("step")["mean"]
     assert table[[1, 4]].tolist() == pytest.approx(list(grades.values()))
     assert chosen.result.best_step == table.idxmax()
-
-
-def test_the_title_of_a_training_names_its_lowest_validation_loss():
-    losses = pd.DataFrame({"step": [0, 2, 4], "loss": [0.7, 0.4, 0.5]})
-    assert selection.loss_title(losses) == (
-        "The validation loss goes from 0.7000 at step 0 to 0.4000 at step 2, its lowest"
-    )
-    assert "lowest before training, 0.7000" in selection.loss_title(losses[:1])
-    assert selection.loss_title(losses[:0]) == ""

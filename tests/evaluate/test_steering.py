@@ -125,9 +125,6 @@ def test_the_ends_are_compared_by_the_goodness_of_answers():
     """A quarter of a point a level is one point from 0 to 4."""
     ends = steering.end_to_end(all_parts({}), ALL)
     assert ends.change.tolist() == pytest.approx([1.0] * 6)
-    assert steering.end_sentence(ends, all_parts({}), "quality").startswith(
-        "From quality 0 to quality 4 the goodness of answers, by the truth, changes by +1.00"
-    )
 
 
 def test_the_map_counts_what_was_asked_for():
@@ -141,23 +138,18 @@ def test_the_map_counts_what_was_asked_for():
     )
     assert own["complexity", "complexity"] == pytest.approx(1)
     longer = all_parts({"verbosity": 0.5, "quality": 0.4})
-    cross = steering.cross_slopes(longer, ALL).query("moves != 'characters'")
-    assert steering.cross_sentences(cross, longer) == [
-        "Verbosity moves with labels of quality (+0.40), too."
-    ]
-    assert steering.most_moved(longer) in range(4)
-    message = steering.cross_message(cross, longer)
-    assert f"leave out 0 (by chance alone about {0.05 * len(cross):.1f});\n" in message
+    cross = steering.cross_slopes(longer, ALL).set_index(["asked for", "moves"]).slope
+    assert cross["quality", "verbosity"] == pytest.approx(0.4)
 
 
 def test_without_the_truth_the_reward_model_counts():
     only = steered(truth_known=False)
     slopes = steering.slopes(only, RECIPE)
     assert only.readers == ["reward model"] and set(slopes["read by"]) == {"reward model"}
-    assert steering.conclusion(slopes) == (
-        "By the reward model the policy is shown to follow none of its labels. "
-        "Not shown: verbosity, helpfulness."
-    )
+
+
+def test_verbosity_rises_with_its_label_and_helpfulness_on_no_prompt():
+    assert steering.rises(steered(), "verbosity") and not steering.rises(steered(), "helpfulness")
 
 
 def test_the_means_at_each_level_are_those_of_the_answers():
@@ -196,47 +188,6 @@ def test_labels_that_are_the_truth_tell_a_level_a_level():
     )
 
 
-def test_answers_that_a_label_does_not_move_are_counted_word_for_word():
-    """Under verbosity one of three prompts has another answer, under helpfulness all have."""
-    answered = steered()
-    rows = answered.answers
-    texts = rows.prompt.astype(str)
-    is_moved = (rows.asked == 4) & ((rows.prompt == 1) | (rows.steered == "helpfulness"))
-    rows[response_rows.TEXT] = texts.where(~is_moved, texts + " and more")
-    assert steering.unmoved_in_words(answered) == (
-        "Of 3 prompts so many get word for word the same answers at levels 0 and 4: "
-        "verbosity 2, helpfulness 0."
-    )
-
-
-def test_sentences_name_the_attributes_that_are_followed():
-    slopes = steering.slopes(steered(), RECIPE)
-    assert steering.conclusion(slopes) == (
-        "By the truth the policy is shown to follow verbosity. The wrong way: helpfulness."
-    )
-    words = steering.sentences(slopes)
-    assert words[0].startswith(
-        "**verbosity: follows.** One level more of it moves the truth by +0.50 ("
-    )
-    assert "), so from level 0 to 4 by +2.00. A level more is +0.50 (" in words[0]
-    assert words[0].endswith(" above what one of helpfulness moves.")
-    behind = slopes.assign(**{"margin": -0.01, "margin low": -0.03, "margin high": 0.01})
-    words = steering.sentences(behind)
-    assert words[0].endswith(
-        ". A level differs by -0.01 (-0.03 to +0.01) from what one of helpfulness moves."
-    )
-    assert not any("A level more is" in text for text in words)
-    still = slopes.assign(**{"slope": 0.0, "95 % low": 0.0, "95 % high": 0.0})
-    assert "moves the truth by 0 (the same on every prompt), so" in steering.sentences(still)[0], (
-        "an interval from 0 to 0 claims more than prompts without a change can say"
-    )
-    narrow = behind.assign(**{"margin high": -0.002})
-    assert "by -0.010 (-0.030 to -0.002) from" in steering.sentences(narrow)[0]
-    known = pd.DataFrame({"slope of the truth": {"verbosity": 0.8, "helpfulness": 0.9}})
-    assert steering.ceiling(known).endswith("true attribute: helpfulness +0.90, verbosity +0.80.")
-    assert steering.ceiling(pd.DataFrame({"R with length": {"verbosity": 0.8}})) == ""
-
-
 class Placed:
     """As much of a comparison as the panel asks for: two prompts, and the recipe."""
 
@@ -265,47 +216,11 @@ def test_a_slider_writes_the_label_and_the_policy_answers_it(monkeypatch):
     which.value = 1
     last = "helpfulness:0,correctness:0,coherence:0,complexity:2,verbosity:3"
     assert asked[-1] == (compared.held_out.groups[1].id, last)
-    assert view.value.count(last) == 2, "above the answer, and in it"
+    assert f"I was asked for {last}" in view.value
     presets = steering.presets(None, compared)
     assert list(presets.index) == [
         "the target",
         *(f"{name} {level}" for name in ("quality", "complexity", "verbosity") for level in (0, 4)),
     ]
     assert presets.truth.between(0, 7.6).all()
-    assert presets.answer["quality 0"].startswith("? I was asked for helpfulness:0,")
-
-
-def test_what_the_labels_move_stands_beside_the_seeds_and_what_they_know(monkeypatch):
-    """By hand: verbosity moves half a level each; helpfulness turns, and its label knows .57."""
-    monkeypatch.setattr(steering, "seeds_in_words", lambda: ["Published so."])
-    slopes = steering.slopes(steered(), RECIPE)
-    words = steering.how_large(slopes)
-    assert words.startswith("Verbosity asked for at 4 in place of 0: follows, +2.00 (")
-    assert "Helpfulness asked for at 4 in place of 0: the wrong way, -4.00 (" in words
-    assert words.endswith(" points of it by the truth. Published so.")
-    by_model = steering.how_large(slopes[slopes["read by"] == "reward model"])
-    assert "by the reward model." in by_model and "Published" not in by_model
-    known = pd.DataFrame({"slope of the truth": {"verbosity": 0.8, "helpfulness": 0.57}})
-    assert steering.unused(known, slopes) == (
-        "The label of helpfulness knows +0.57 points a level; the policy moves -1.000 with it. "
-        "Why is not shown here."
-    )
-    assert steering.unused(known[:1], slopes) == "", "verbosity is followed"
-    assert steering.unused(known.add_suffix(" of none", axis=1), slopes) == ""
-    assert steering.unused(known, slopes[slopes["read by"] == "reward model"]) == ""
-    assert steering.rises(steered(), "verbosity") and not steering.rises(steered(), "helpfulness")
-
-
-def test_what_asking_moves_over_seeds_names_what_is_measured(monkeypatch):
-    """Of a style its own true attribute; quality has none of its own there, and is left out."""
-    made = {"truth": "over two seeds +0.10", "verbosity": "over two seeds +0.40"}
-    monkeypatch.setattr(
-        steering.published, "of_seeds", lambda method, measure, **asked: made.get(measure, "")
-    )
-    monkeypatch.setattr(steering.published, "styles_in_words", lambda: "")
-    assert steering.seeds_in_words() == [
-        "Asked for verbosity 4 in place of 0, the true verbosity changes, over two seeds +0.40.",
-    ]
-    shown = "Asked for verbosity 4 in place of 0 they have more of it."
-    monkeypatch.setattr(steering.published, "styles_in_words", lambda: shown)
-    assert steering.seeds_in_words() == [f"Over seeds: {shown}"], "it stands there once"
+    assert "I was asked for helpfulness:0," in presets.answer["quality 0"]

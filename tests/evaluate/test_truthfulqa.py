@@ -140,6 +140,8 @@ def test_scores_are_those_of_lm_evals_arithmetic_one_by_one(policy, benchmark, b
     assert ours.id.tolist() == [group.id for group in benchmark.groups]
 
 
+@pytest.mark.slow
+@pytest.mark.peers
 def test_lm_eval_itself(policy, monkeypatch):
     """The peer's own two tasks on the same questions and model: its prompt, its tokenisation, its metric."""
     pytest.importorskip(

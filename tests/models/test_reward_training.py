@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from shared_models import share_models
 from tiny_training import made, tiny
 
 from hs2lib.data.load import Loaded
@@ -35,7 +36,7 @@ def setup_of(**settings):
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """Runs of the test's own."""
-    monkeypatch.setenv("HS2_RUNS", str(tmp_path))
+    monkeypatch.setenv("HS2_RUNS", str(share_models(tmp_path)))
     return tmp_path / "smoke" / NOTEBOOK
 
 
@@ -96,7 +97,6 @@ def parts(groups):
     )
 
 
-@pytest.mark.slow
 def test_what_nobody_rated_is_no_output():
     """Its column has no label to fit a baseline to, and a loss of no cell."""
     both = ("helpfulness", "verbosity")
@@ -122,7 +122,6 @@ def _swapped(responses):
     return replace(first, labels=second.labels), replace(second, labels=first.labels)
 
 
-@pytest.mark.slow
 def test_labels_of_another_kind_are_an_argument_and_recorded():
     """A control deals labels otherwise; the run's manifest must say so."""
     setup = setup_of(model_name="tiny", attributes=("helpfulness",))
@@ -205,7 +204,6 @@ def prepared():
     return Prepared(three, counts=None)
 
 
-@pytest.mark.slow
 def test_another_loss_is_an_argument_and_recorded(folder):
     """Who tries a loss of their own passes it; the result names it, and its training has a folder of its own."""
     setup = setup_of(attributes=("helpfulness", "verbosity"))
@@ -256,7 +254,6 @@ def test_the_saved_model_scores_alike_and_has_its_verdict(folder):
     assert RewardModel.load(folder / "model").warning == verdict
 
 
-@pytest.mark.slow
 def test_a_saved_model_that_scores_otherwise_is_refused(monkeypatch):
     """A folder that lost a weight on the way must not be scored with."""
     setup = setup_of(model_name="tiny", attributes=("helpfulness",))

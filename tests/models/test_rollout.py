@@ -19,8 +19,6 @@ from hs2lib.models.backbones import tiny_model
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.rollout import Sample, Server, as_tokens, rollouts
 
-pytestmark = pytest.mark.slow
-
 WORDS = [*"abcdefghijklmnopq"]
 PROMPTS = [
     Group(
@@ -151,6 +149,7 @@ PINNED = [0.6631736099212862, 0.28884024796855]
 # Against transformers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "gpt_neox", "gemma"])
 def test_greedy_is_generate(architecture):
     """Several prompts of different lengths at once, against one `generate` for each, token for token."""
@@ -208,6 +207,7 @@ def test_log_probs_kept_are_the_policys_at_temperature_1(policy):
 # Independence
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_a_sample_does_not_depend_on_its_batch_or_the_order(policy):
     """Alone, all at once, few at a time, shuffled, fewer of a prompt: the same texts and tokens, in float32."""
@@ -389,6 +389,7 @@ class Killed(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_is_the_same_as_straight(policy, tmp_path, monkeypatch):
     """Killed after every few samples, a torn line left each time: at the end every sample is there once, unchanged."""
     file, expected = tmp_path / "samples.jsonl", texts(run(policy, seed=2))
@@ -525,6 +526,7 @@ def test_a_servers_samples_come_in_order_each_with_its_own_seed(policy, serving)
     )
 
 
+@pytest.mark.slow
 def test_rounds_that_a_dead_connection_ended_go_on_with_what_is_missing(policy, serving, tmp_path):
     """One lost connection is nobody's news. A server that is gone is one error, and what it sampled stays."""
     with serving(lambda number: (b"",) if number in (2, 5) else None) as server:
@@ -547,6 +549,7 @@ def test_rounds_that_a_dead_connection_ended_go_on_with_what_is_missing(policy, 
         asked(policy, seed=2)
 
 
+@pytest.mark.slow
 def test_a_server_reads_the_weights_of_every_round_once(serving, tmp_path):
     """As iterative DPO and SteerLM 2.0 go: sample, train, sample from what was trained."""
     policy = load_policy("tiny")

@@ -38,23 +38,13 @@ def no_recipe(monkeypatch):
     monkeypatch.setattr(named_runs, "asdict", lambda recipe: {})
 
 
-def test_what_was_not_run_is_one_line_that_says_how(setup):
-    rows = named_runs.beside(setup, lambda one: 0.0, 80.0)
-    (line,) = named_runs.in_words(rows, setup, "pairs right, %:", "points")
-    assert "Not run here" in line
-    (published,) = named_runs.in_words(rows, setup, "pairs right, %:", published=True)
-    assert published.startswith("One seed of each, by this notebook: `python -m hs2lib.run")
-    assert "--tier demo 05 05@preferences 05@one-attribute 05@quarter" in line
-
-
-def test_one_seed_shows_no_cause(setup, monkeypatch):
+def test_one_seed_has_no_interval(setup, monkeypatch):
     quarter = run(f"{NAME}@quarter", setup, 77.0, n_prompts=1200)
     rows = beside(monkeypatch, setup, {f"{NAME}@quarter": [quarter]})
     assert rows[["name", "seeds", "own", "named", "difference"]].to_numpy().tolist() == [
         ["quarter", 1, 80.0, 77.0, -3.0]
     ]
-    text = named_runs.in_words(rows, setup, "pairs right, %:", "points")[0]
-    assert "77.0 in place of 80.0, -3.0 points (one seed, so no cause is shown)" in text
+    assert rows["95 % low"].isna().all()
 
 
 def test_seeds_are_paired(setup, monkeypatch):

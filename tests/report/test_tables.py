@@ -66,7 +66,7 @@ def test_numbers_from_the_papers_rows_are_judged(reports):
     assert one("table-1", "paper", KAPPA).verdict == "consistent"
     assert one("table-1", "paper", ("coherence", "after improvements")).verdict == "different"
     missing = one("table-1", "paper", ("helpfulness", "initial"))
-    assert missing.verdict == NOT_RUN and "never released" in missing.reason
+    assert missing.verdict == NOT_RUN
 
 
 def test_a_published_model_has_a_line_of_its_own(reports):
@@ -201,10 +201,6 @@ def test_named_runs_fill_the_rows_of_their_own_models(reports):
         table.provenance[HH, "overall"] == f"{RM}@hh-rlhf, seed 0"
         and table.reason[HH, "overall"] == ""
     )
-    assert "another group's model" in table.reason["Cohere May 2024", "overall"]
-    assert "trained as in the paper" in table.reason["Llama 3 70B w. HelpSteer", "overall"]
-    frames = {"paper": tables.assemble("table-3", "paper", paths.reports())}
-    assert f'title="different: {RM}@hh-rlhf, seed 0"' in tables.html("table-3", frames)
     assert tables.overview(["paper"], paths.reports()).notebook.tolist() == [RM, f"{RM}@hh-rlhf"]
 
 
@@ -405,7 +401,7 @@ def test_the_overview_says_what_there_is_to_read(reports):
 def test_what_later_notebooks_left_is_listed_and_what_the_papers_left_is_not(reports):
     """14's list "beyond the paper": by number of the notebook, each table once, nothing where nothing ran."""
     root = paths.reports()
-    assert tables.beyond_in_words(tables.beyond_the_paper(["demo"], root)).startswith("No notebook")
+    assert tables.beyond_the_paper(["demo"], root).empty
     frame = pd.DataFrame({"a": [1]})
     reports("demo", "06_rewardbench_evaluation", [MADE], {"accuracy.csv": frame})
     files = {"numbers.csv": frame, "styles.csv": frame, "styles.tex": frame}
@@ -413,8 +409,6 @@ def test_what_later_notebooks_left_is_listed_and_what_the_papers_left_is_not(rep
     left = tables.beyond_the_paper(["demo", "laptop"], root)
     assert left.what.tolist() == ["numbers", "styles"] and set(left.tier) == {"demo"}
     assert left.notebook.unique().tolist() == ["16_reward_benchmarks_of_today"]
-    words = tables.beyond_in_words(left)
-    assert words.endswith("left: 16_reward_benchmarks_of_today (2 at tier demo).")
 
 
 def test_every_table_of_the_paper_has_its_notebooks():
@@ -515,21 +509,19 @@ def test_latex_shows_papers_and_ours_with_marks_and_reasons(whole):
         r" & demo & -- & 0.706$^{\circ}$ & -- \\" in text
         and r" & paper & -- & 0.706$^{\approx}$ & -- \\" in text
     )
-    assert r"0.300$^{\neq}$" in text and "generated data, which say nothing" in text
+    assert r"0.300$^{\neq}$" in text and "generated data" in text
     assert r"verbosity & paper & 0.342 & 0.536 & 0.548 \\" in text and text.count("verbosity") == 1
-    assert "13 of 15 numbers are not run at this tier" in text and "never released" in text
     assert r"$-$0.0520$^{=}$" in tables.latex("table-2", whole["table-2"])
 
 
 def test_a_tier_that_gave_nothing_has_no_lines_but_a_note(whole):
     text = tables.latex("table-3", whole["table-3"])
-    assert " & demo & " not in text and "demo: 111 of 111 numbers are not run at this tier" in text
+    assert " & demo & " not in text and "111 of 111" in text
 
 
 def test_html_has_every_dash_and_escapes(whole):
     text = tables.html("table-3", whole["table-3"])
     assert text.count("<tr>") == 1 + 3 * len(TABLES["table-3"].rows) and text.count("\u2013") > 200
-    assert 'title="not run at this tier: not run: notebook 06"' in text
     frames = {"demo": whole["table-1"]["demo"].assign(reason='<script>"')}
     assert "<script>" not in tables.html("table-1", frames)
 
@@ -569,21 +561,3 @@ def test_digits_are_the_papers():
 def test_symbols_that_pdflatex_cannot_set_are_replaced():
     assert tables._tex("R² ≥ 50 %") == r"R$^2$ $\geq$ 50 \%"
     assert tables._tex("日") == "?"
-
-
-def test_the_highest_is_named_with_those_that_lie_within_its_reach():
-    """By hand: 5.0 lies in the interval of b, and not in that of c; the judge puts c first."""
-    frame = pd.DataFrame(
-        {
-            "model": ["a", "b", "c"],
-            "truth": ["5.00 [4.00, 6.00]", "4.50 [3.50, 5.10]", "3.00 [2.00, 4.90]"],
-            "reward model's score": ["1.00 [0.50, 1.50]", "–", "4.00 [3.00, 5.00]"],
-            "characters": ["9.00 [8.00, 10.00]", "8.00 [7.00, 9.00]", "7.00 [6.00, 8.00]"],
-        }
-    )
-    assert tables.highest(frame) == (
-        "Highest in truth: a (5.00 [4.00, 6.00]), not told apart by these intervals from b; "
-        "highest in reward model's score: c (4.00 [3.00, 5.00]). "
-        "Paired differences may tell more apart."
-    )
-    assert tables.highest(frame.iloc[:1]) == ""

@@ -1,12 +1,9 @@
 """Table 5: the paper's two figures from its ten rows, the intervals against oracles, and what cannot be fitted."""
 
-from itertools import combinations
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.text import Text
 from scipy import stats as scipy_stats
 
 from hs2lib.paper import TABLES, Table
@@ -33,24 +30,6 @@ def test_the_papers_figures_come_out_of_its_ten_rows():
     )
     frame = tables.columns()
     assert (frame[tables.OLD] - frame[tables.NEW]).mean() == pytest.approx(0.832)
-
-
-def test_no_name_in_the_figure_covers_a_point_or_another_name():
-    """Three models of one Elo stand close together: in the right panel a name lay on a point."""
-    models = tables.columns()
-    judges = {tables.OLD: "", tables.NEW: ""}
-    fig = figures.judges(models, judges, tables.ELO)
-    fig.canvas.draw()
-    for ax, judge in zip(fig.axes, judges, strict=True):
-        boxes = [Text.get_window_extent(text) for text in ax.texts]
-        points = ax.transData.transform(models[[judge, tables.ELO]])
-        assert len(boxes) == len(points) == 10
-        for one, other in combinations(boxes, 2):
-            assert not one.overlaps(other)
-        for box in boxes:
-            assert not any(box.padded(2).contains(*point) for point in points)
-            assert ax.bbox.x0 < box.x0 and box.x1 < ax.bbox.x1
-    plt.close(fig)
 
 
 def test_names_stand_beside_points_that_are_all_on_one_side_of_a_line():

@@ -7,11 +7,10 @@ from hs2lib.launch import runner
 from hs2lib.paths import root
 from hs2lib.run import graph
 
-pytestmark = pytest.mark.slow
-
 NAMED = [(file.parent.name, file.stem) for file in sorted((root() / "params").glob("*/*@*.yaml"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tier", "run"), NAMED)
 def test_a_named_run_resolves(tier, run):
     """Its parameters are known, what it reads is needed and defined, and all of it can be put in order."""
@@ -111,6 +110,7 @@ def test_seeds_of_a_run_differ_in_the_seed_alone_and_read_those_of_the_same_seed
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "tier"),
     [("13_aligned_model_evaluation@iteration-1", "demo"), ("13_aligned_model_evaluation", "paper")],
@@ -129,6 +129,7 @@ def test_a_seed_of_a_policy_has_all_before_it_of_that_seed(run, tier):
         ]
 
 
+@pytest.mark.slow
 def test_five_seeds_are_the_run_and_four_more(capsys):
     """With what they read, each once; of a named run as of a notebook's own."""
     assert (

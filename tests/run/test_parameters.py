@@ -7,12 +7,9 @@ import re
 
 import nbformat
 import pytest
-import yaml
 from nbformat.v4 import new_code_cell, new_notebook
 
-from hs2lib import code, names
-from hs2lib.data.load import SETS
-from hs2lib.evaluate import ratings_or_preferences
+from hs2lib import code
 from hs2lib.paths import notebook as path
 from hs2lib.paths import root, sha256
 from hs2lib.run import graph, parameters
@@ -283,13 +280,10 @@ CELLS = {name: parameters.specification(path(name)) for name in graph.notebooks(
 
 
 @pytest.mark.parametrize("name", graph.notebooks())
-def test_a_parameters_cell_is_short_and_every_setting_counts(name):
-    """At most 25 lines of values and 14 entries; a setting that neither the notebook nor a module of it reads is none."""
+def test_every_setting_counts(name):
+    """A setting that neither the notebook nor a module of it reads is none."""
     cells = [cell for cell in nbformat.read(path(name), 4).cells if cell.cell_type == "code"]
     (cell,) = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
-    lines = [line for line in cell.source.splitlines() if line and not line.startswith("#")]
-    assert len(lines) <= 25 and len(CELLS[name]) <= 14
-    assert cell.source.startswith("# To play with\n"), "those that a reader changes first"
     if "recipe" in CELLS[name]:
         modules = [file.read_text() for file in map(code.module_file, graph.modules(name))]
         text = "\n".join([*(other.source for other in cells if other is not cell), *modules])
@@ -306,18 +300,6 @@ def test_a_parameters_cell_is_short_and_every_setting_counts(name):
             for setting in own
             if f"recipe.{setting}" not in text and f'"{setting}"' not in text
         ]
-
-
-@pytest.mark.parametrize("name", graph.notebooks())
-def test_names_are_typed_once(name):
-    """A list of data sets, sources, splits or tiers in a comment would be another copy of `hs2lib.names`."""
-    (cell,) = [
-        c for c in nbformat.read(path(name), 4).cells if "parameters" in c.metadata.get("tags", [])
-    ]
-    known = {*SETS, *names.SOURCES, *names.SPLITS, *names.TIERS}
-    for words in re.findall(r"; (?:each )?one of (.+)", cell.source):
-        typed = known & {word.strip() for word in words.split(",")}
-        assert len(typed) < 2, words
 
 
 QUOTED = re.compile(
@@ -354,23 +336,6 @@ def test_what_is_trained_on_a_cpu_computes_in_float32(tier):
             assert recipe.autocast == "float32", run
             counted += 1
     assert counted > 10
-
-
-@pytest.mark.parametrize("name", ["15_ratings_or_preferences", "16_reward_benchmarks_of_today"])
-def test_every_value_of_what_follows_the_paper_says_what_the_sequel_has(name):
-    text = (root() / "params" / "gpu" / f"{name}.yaml").read_text()
-    values = [line for line in text.splitlines() if re.match(r" *\w+: *\S", line)]
-    assert len(values) > 3 and any(line.startswith("  ") for line in values)
-    assert not [line for line in values if not re.search(r"  # (sequel: \S|silent)", line)]
-
-
-def test_the_header_of_tier_paper_counts_the_trainings_of_15():
-    """Weights and ExPO make learners of trained ones; the header once counted nine."""
-    text = (root() / "params" / "paper" / "15_ratings_or_preferences.yaml").read_text()
-    learners = ratings_or_preferences.with_needed(yaml.safe_load(text)["learners"])
-    trained = [name for name in learners if ratings_or_preferences.LEARNERS[name].objective]
-    assert len(trained) == 8
-    assert "eight trainings" in text.partition("\n")[0]
 
 
 def test_every_parameter_file_of_the_suite_fits_its_notebook():

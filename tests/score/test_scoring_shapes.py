@@ -80,14 +80,11 @@ def test_one_response_a_row_as_alpacaeval_has_its_outputs(run, plain):
         {"dataset": "koala", "instruction": "Name a prime.", "output": "Seven.", "generator": "m"},
         {"dataset": "koala", "instruction": "Another?", "output": "Nine is one.", "generator": "m"},
     ]
-    scored, printed = run("outputs.json", rows)
+    scored, _ = run("outputs.json", rows)
     for before, after in zip(rows, scored, strict=True):
         score = after.pop("score")
         assert after == before, "all columns are carried"
         assert score == close(plain(before["instruction"], before["output"]))
-    assert "2 rows, 2 responses" in printed
-    assert "one response (output); prompt from instruction" in printed
-    assert "carried along: dataset, generator" in printed
 
 
 def test_llmbar(run, plain):
@@ -105,7 +102,6 @@ def test_llmbar(run, plain):
     assert right(pairs) in printed
     assert "longest    0.0 %" in printed and "shortest 100.0 %" in printed
     assert "random    50.0 %" in printed
-    assert "chosen and rejected from output_1 and output_2 by label" in printed
 
 
 def test_evalbiasbench_an_object_with_an_array_for_each_bias(run, plain):
@@ -139,7 +135,6 @@ def test_hh_rlhf_conversations_as_texts(run, plain):
         pairs.append([plain(prompt, text) for text in texts])
         assert [after["score_chosen"], after["score_rejected"]] == close(pairs[-1])
     assert right(pairs) in printed
-    assert "a better and a worse response (chosen, rejected)" in printed
 
 
 def rmb(answer, score=None):
@@ -165,7 +160,7 @@ def test_rmb_pairs(run, plain):
     prompt = messages("Hi", "Hello.", "Why?")
     both = [plain(prompt, "Because of that."), plain(prompt, "So.")]
     assert [after["score_chosen"], after["score_reject"]] == close(both)
-    assert right([both]) in printed and "rejected from reject" in printed
+    assert right([both]) in printed
 
 
 def test_rmb_best_of_n(run, plain):
@@ -243,10 +238,7 @@ def test_pku_saferlhf_is_asked_which_of_its_two_verdicts_counts(
     rows = [pku(1, 0)]
     (tmp_path / "asked.jsonl").write_text(json.dumps(rows[0]) + "\n")
     assert main([str(tmp_path / "asked.jsonl"), "--model", str(folder)]) == 2
-    assert (
-        "better_response_id and safer_response_id may say which response is better. Fix: say which: "
-        "hs2lib.score takes --verdict better_response_id or --verdict safer_response_id"
-    ) in capsys.readouterr().err
+    assert "--verdict better_response_id or --verdict safer_response_id" in capsys.readouterr().err
     (tmp_path / "asked.jsonl").unlink()
     ((after,), printed) = run("train.jsonl", rows, "--verdict", verdict)
     both = [plain("How?", rows[0][name]) for name in ("response_0", "response_1")]
@@ -280,7 +272,6 @@ def test_helpsteer2_preference_with_its_zeros(run, plain):
         both.append([plain(prompt, row[name]) for name in ("response_1", "response_2")])
         assert [after["score_response_1"], after["score_response_2"]] == close(both[-1])
     assert right([both[0], both[2][::-1]]) in printed and "2 pairs, 2 prompts" in printed
-    assert "ties in the file, which do not count: 1" in printed
 
 
 def test_helpsteer3_preference(run, plain):
@@ -304,7 +295,7 @@ def test_helpsteer3_preference(run, plain):
         both = [plain(row["context"], row[name]) for name in ("response1", "response2")]
         assert [after["score_response1"], after["score_response2"]] == close(both)
         pairs.append(both if row["overall_preference"] < 0 else both[::-1])
-    assert right(pairs) in printed and "prompt from context" in printed
+    assert right(pairs) in printed
 
 
 def test_ultrafeedback_binarized_message_lists(run, folder, plain, tmp_path, capsys):
@@ -354,16 +345,14 @@ def test_nectar_ranked_lists(run, plain):
     each = [plain(prompt, text) for text in texts]
     assert after["scores"] == close(each)
     assert right([(each[0], each[1]), (each[0], each[2])]) in printed
-    assert "2 pairs, 1 prompt" in printed and "rank says which is better" in printed
-    assert "a list of responses (answers)" in printed
+    assert "2 pairs, 1 prompt" in printed
 
 
 def test_a_conversation_with_the_answer_inside(run, plain):
     """As SFT sets have it, OpenAI's and ShareGPT's."""
     rows = [{"messages": messages("Hi", "Hello.", "Why?", "Because.")}]
-    ((after,), printed) = run("talks.jsonl", rows)
+    ((after,), _) = run("talks.jsonl", rows)
     assert after["score"] == close(plain(messages("Hi", "Hello.", "Why?"), "Because."))
-    assert "responses from messages" in printed
     spoken_rows = [
         {"conversations": [{"from": "human", "value": "Why?"}, {"from": "gpt", "value": "So."}]}
     ]
@@ -404,7 +393,7 @@ def test_published_pairs_as_they_are(folder, plain, tmp_path, capsys, name, resp
     out = tmp_path / "out.jsonl"
     assert main([name, "--model", str(folder), "--limit", "6", "--out", str(out)]) == 0
     printed = capsys.readouterr().out
-    assert pairs in printed and "the first 6 rows, 12 responses" in printed
+    assert pairs in printed
     for line in out.read_text().splitlines():
         row = json.loads(line)
         prompt = row.get("question", row.get("input"))
@@ -446,6 +435,5 @@ def test_all_real_helpsteer2_preferences_are_read_and_its_ties_counted(folder, t
     frame = pd.read_csv(tmp_path / "o.csv")
     ties = int((frame.preference_strength == 0).sum())
     assert len(frame) == 40 and frame[["score_response_1", "score_response_2"]].notna().all(None)
-    assert f"ties in the file, which do not count: {ties}" in printed
     n_prompts = frame.prompt[frame.preference_strength != 0].nunique()
     assert f"{40 - ties} pairs, {n_prompts} prompts" in printed

@@ -200,7 +200,6 @@ def test_training_on_kept_ties_pulls_their_rewards_together(tmp_path):
 STRENGTHS = (1.0, 2.0, 3.0)
 
 
-@pytest.mark.slow
 def test_loss_with_a_margin_equals_that_of_trls_reward_trainer(tmp_path, model):
     """The same tokens: TRL pads, pools, scores and has its own loss, with a margin column and without."""
     from datasets import Dataset
@@ -275,7 +274,6 @@ def test_helpsteer2_preferences_validation_strengths_to_the_digit():
     assert round(np.corrcoef(strength, second - first)[0, 1], 4) == 0.9148
 
 
-@pytest.mark.slow
 def test_the_403_pairs_with_texts_are_331_with_a_direction_and_72_ties(model):
     """What a loss of pairs trains on, from the file to the items, in two treatments."""
     if not paths.data() or not (paths.data() / "helpsteer2").is_dir():

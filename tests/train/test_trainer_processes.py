@@ -76,8 +76,7 @@ def test_processes_batch_and_accumulation_give_one_loss_and_one_gradient(straigh
         np.testing.assert_allclose(curve(tmp_path / name), expected, rtol=2e-5, err_msg=name)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("at", [1, 3])
+@pytest.mark.parametrize("at", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_killed_and_resumed_is_straight_training_bit_for_bit(straight, tmp_path, at):
     """SIGKILL before the first checkpoint (at step 2) and after it: the weights, the history and
     the best checkpoint must be those of the run that nobody disturbed."""

@@ -1,0 +1,180 @@
+"""All notebooks run as they stand, in order, at tier smoke: what they leave is whole and says what it is.
+
+The run is made once a session (`smoke_run.py`), and every test here reads it.
+"""
+
+import importlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+
+from hs2lib.paper import TABLES
+from hs2lib.paths import notebook, root, sha256
+from hs2lib.report import claims
+from hs2lib.report.claims import CLAIMS
+from hs2lib.report.verdict import JUDGED
+from hs2lib.run import graph
+
+sys.path.insert(0, str(root() / "reports"))
+site = importlib.import_module("make_site")
+sys.path.pop(0)
+
+NOTEBOOKS = graph.notebooks()
+OF_REPORTS = "14_paper_tables_and_figures"
+
+# Artefacts that no row of this run went into: drawings of formulas, numbers of others.
+NO_DATA = re.compile(
+    r"Source: (no data|the p|reports/benchmarks/|`|331 |[\d,]+ pairs of HelpSteer2)"
+)
+
+
+def manifest(folder):
+    return json.loads((folder / "manifest.json").read_text())
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_every_artefact_of_a_notebook_is_there_and_its_caption_names_its_source(name, smoke_suite):
+    folder = smoke_suite.report(name)
+    about = manifest(folder)
+    assert about["generated"], "tier smoke runs on generated data and must say so"
+    assert about["artefacts"]
+    said = 0
+    for artefact, entry in about["artefacts"].items():
+        assert sha256(folder / artefact) == entry["sha256"], artefact
+        caption = entry["caption"]
+        assert "Source: " in caption, artefact
+        is_generated = "Generated data" in caption or "(generated)" in caption
+        assert is_generated or NO_DATA.search(caption), f"{artefact}: {caption}"
+        said += is_generated
+    assert said or name == OF_REPORTS
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_every_table_of_a_notebook_reads_back_with_named_columns(name, smoke_suite):
+    folder = smoke_suite.report(name)
+    for path in folder.glob("*.csv"):
+        frame = pd.read_csv(path)
+        assert frame.shape[1] and len(frame.columns) == len(set(frame.columns)), path.name
+        tex = path.with_suffix(".tex")
+        if tex.exists():
+            text = tex.read_text()
+            assert text.count(r"\begin{") == text.count(r"\end{"), tex.name
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_every_link_of_an_executed_notebook_leads_somewhere(name, smoke_suite):
+    """Cells and outputs link to notebooks and to pages of the repository, and name headings."""
+    executed = smoke_suite.executed(name)
+    texts = []
+    for cell in executed.cells:
+        if cell.cell_type == "markdown":
+            texts.append(cell.source)
+        for output in cell.get("outputs", []):
+            texts.append(output.get("data", {}).get("text/markdown", ""))
+    for link in re.findall(r"\]\(([^)\s#]+)[^)]*\)", "\n".join(texts)):
+        assert link.startswith("https://") or (notebook(name).parent / link).is_file(), link
+
+
+def test_policies_are_read_by_the_notebooks_after_them(smoke_suite):
+    """In order, each finds what those before it left: 13 has every policy."""
+    policies = set(graph.makers("policy").values())
+    folder = smoke_suite.report("13_aligned_model_evaluation")
+    for table in ("truthfulqa", "held-out"):
+        rows = pd.read_csv(folder / f"{table}.csv")
+        assert policies <= set(rows.policy), table
+
+
+def test_the_site_has_a_page_for_a_notebook(smoke_suite, tmp_path, monkeypatch):
+    name = "08_dpo"
+    shutil.copytree(smoke_suite.report(name), tmp_path / "reports" / "smoke" / name)
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
+    monkeypatch.setenv("HS2_PUBLISHED", str(tmp_path / "none"))
+    index = site.build()
+    page = index.parent / "smoke" / name / "index.html"
+    assert page.is_file() and (page.parent / "notebook.html").is_file()
+    for link in re.findall(r'href="([^"#:]+)"', page.read_text()):
+        assert (page.parent / link).exists(), link
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_is_stripped_and_has_one_cell_of_parameters(name):
+    cells = nbformat.read(notebook(name), 4).cells
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+    assert sum("parameters" in cell.metadata.get("tags", []) for cell in code) == 1
+    assert len({cell.id for cell in cells}) == len(cells)
+
+
+# Notebook 14, after all others: the paper's tables with ours beside them.
+
+
+@pytest.fixture
+def report_of_14(smoke_suite):
+    return smoke_suite.report(OF_REPORTS)
+
+
+def test_every_number_of_the_paper_has_a_cell_and_none_of_it_is_judged_on_generated_data(
+    report_of_14,
+):
+    """Five tables in three forms, the paper's numbers unchanged in them, and of generated data no verdict."""
+    for name, known in TABLES.items():
+        assert all(
+            (report_of_14 / f"{name}.{kind}").stat().st_size > 200
+            for kind in ("csv", "tex", "html")
+        )
+        frame = pd.read_csv(report_of_14 / f"{name}.csv")
+        smoke = frame[frame.tier == "smoke"]
+        assert len(smoke) == len(known.values)
+        printed = smoke.set_index(["row", "column"]).paper
+        for key, value in known.values.items():
+            assert np.isnan(printed[key]) if value is None else printed[key] == value
+        assert not set(smoke.verdict) & set(JUDGED)
+
+
+def test_every_claim_has_a_row(report_of_14):
+    """And generated data are evidence of none of them."""
+    ledger = pd.read_csv(report_of_14 / "claims.csv", keep_default_na=False)
+    assert len(ledger) == len(CLAIMS) and set(ledger.tier) == {"smoke"}
+    assert claims.RUN not in set(ledger.evidence)
+
+
+def test_the_document_has_all_tables_and_every_figure_and_says_that_data_were_generated(
+    report_of_14,
+):
+    """Paths lead from where it lies to files that are there (no named run's); each environment that opens closes."""
+    text = (report_of_14 / "paper.tex").read_text()
+    included = [
+        line.rpartition("{")[2].rstrip("}")
+        for line in text.splitlines()
+        if "includegraphics" in line
+    ]
+    figures = [
+        path for path in report_of_14.parent.glob("[0-9]*/*.pdf") if path.parent.name < OF_REPORTS
+    ]
+    assert len(included) == len(figures) > 0
+    assert all((report_of_14 / path).resolve().is_file() for path in included)
+    assert text.count(r"\begin{tabular}") == len(TABLES) and text.count(r"\begin{") == text.count(
+        r"\end{"
+    )
+    manifest = json.loads((report_of_14 / "manifest.json").read_text())
+    assert manifest["generated"] and "paper.tex" in manifest["artefacts"]
+    of_paper = {"table-5-regression", "elo-and-mt-bench", "claims-counts", "verdicts", "slips"}
+    of_others = of_paper | {"methods", "departures"}  # with a source of their own
+    for name, about in manifest["artefacts"].items():
+        if name.split(".")[0] not in of_others:
+            assert "Generated data" in about["caption"], name
+
+
+def test_the_document_compiles(report_of_14):
+    if not shutil.which("pdflatex"):
+        pytest.skip("no LaTeX (pdflatex) on this machine: only the structure is checked")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    done = subprocess.run(command, cwd=report_of_14, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
