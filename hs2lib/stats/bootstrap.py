@@ -66,11 +66,11 @@ def resample_counts(n_clusters: int, n_boot: int, seed: int) -> Iterator[np.ndar
     rng = np.random.default_rng(seed)
     chunk = max(1, CHUNK_CELLS // n_clusters)
     for start in range(0, n_boot, chunk):
-        counts = []
-        for _ in range(min(chunk, n_boot - start)):
-            drawn = rng.integers(0, n_clusters, size=n_clusters)
-            counts.append(np.bincount(drawn, minlength=n_clusters))
-        yield np.array(counts, dtype=np.float64)
+        n_rows = min(chunk, n_boot - start)
+        drawn = rng.integers(0, n_clusters, size=(n_rows, n_clusters))
+        drawn += n_clusters * np.arange(n_rows)[:, None]  # each row counts in cells of its own
+        counts = np.bincount(drawn.ravel(), minlength=n_rows * n_clusters)
+        yield counts.reshape(n_rows, n_clusters).astype(np.float64)
 
 
 def bootstrap(
