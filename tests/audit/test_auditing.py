@@ -71,6 +71,7 @@ def falls(audited, edit):
     return audited.edits.set_index("edit").loc[edit, "falls (%)"]
 
 
+@pytest.mark.slow
 def test_a_judge_of_length_is_seen_through(policy, file):
     """What shortens an answer lowers its score, what repeats raises it, and R with length is 1."""
     audited = audit(ruled(lambda group, text: len(text)), policy, file, **OPTIONS)
@@ -113,6 +114,7 @@ def test_a_judge_that_knows_the_truth_reads_what_is_worse_and_likes_no_padding(
     assert audited.number.estimate == pytest.approx(by_truth[counted].mean())
 
 
+@pytest.mark.slow
 def test_prompts_may_be_groups(policy, file, groups):
     """The same prompts, from a file and as they are: the same scores, but for the ids that seed the samples."""
     audited = audit(ruled(lambda group, text: len(text)), policy, groups, limit=21, **OPTIONS)
@@ -120,6 +122,7 @@ def test_prompts_may_be_groups(policy, file, groups):
     assert len(audited.edited_scores) == sum(len(group.responses) for group in audited.edited)
 
 
+@pytest.mark.slow
 def test_a_judge_that_says_one_thing_to_all_is_not_shown_to_read(policy, file):
     audited = audit(ruled(lambda group, text: 1.0), policy, file, **OPTIONS)
     assert (audited.edits["falls (%)"] == 50).all()
@@ -334,6 +337,7 @@ def test_a_file_with_responses_is_asked_for_its_prompts_only(tmp_path):
     assert len(auditing.prompts.read_file(file, limit=2)) == 2  # of prompts, not of rows
 
 
+@pytest.mark.slow
 def test_text_of_policies_is_no_markup_on_the_page(policy, file):
     audited = audit(ruled(lambda group, text: len(text)), policy, file, **OPTIONS)
     forged = replace(audited, policy="<script>x</script>\n| a |")
@@ -341,6 +345,7 @@ def test_text_of_policies_is_no_markup_on_the_page(policy, file):
     assert "<script>" not in page and "\n| a |" not in page
 
 
+@pytest.mark.slow
 def test_the_figure_and_the_table_show_each_edit(policy, file):
     audited = audit(ruled(lambda group, text: -len(text)), policy, file, **OPTIONS)
     rows = shown.table(audited)

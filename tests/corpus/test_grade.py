@@ -911,3 +911,10 @@ def test_a_refusal_may_give_any_reason():
     named = task.items[0].forms[0].partition(", because")[0]
     assert grade(task, f"{named}, because {theme['reason']}.").right == [0]
     assert grade(task, f"{named}, because of the yes of it.").garbled == 1
+
+
+@pytest.mark.parametrize(("length", "number"), [(119, 1), (120, 2), (239, 2), (240, 3)])
+def test_a_long_text_without_a_full_stop_counts_as_several_sentences(length, number):
+    """Else a policy pays for one sentence however much it babbles."""
+    text = ("wow so what " * length)[: length - 1] + "."
+    assert grade(first_of("facts"), text).garbled == number

@@ -4,7 +4,7 @@ import pytest
 import torch
 import transformers as hf
 
-from hs2lib.engine.decoding import SPREAD, decode, shelves_of, uniforms
+from hs2lib.engine.decoding import SPREAD, choose, decode, shelves_of, uniforms
 
 VOCABULARY = 61
 
@@ -68,6 +68,16 @@ def test_samples_beside_prompts_of_other_lengths_are_those_of_the_prompt_alone(k
     for key, (tokens, log_probs) in alone.items():
         assert together[key][0] == tokens
         assert together[key][1] == pytest.approx(log_probs, abs=1e-4)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_a_log_probability_is_the_models_own_whatever_is_forbidden(temperature):
+    """Of logits log 1, log 2 and log 5 the last is forbidden: the second has 2 / 8, not 2 / 3."""
+    logits = torch.tensor([[1.0, 2.0, 5.0]]).log()
+    forbidden = torch.tensor([False, False, True])
+    token, log_prob = choose(logits, torch.tensor([0.99]), temperature, 1.0, forbidden)
+    assert token.item() == 1
+    assert log_prob.item() == pytest.approx(torch.tensor(2 / 8).log().item())
 
 
 def test_a_shelf_has_prompts_of_about_one_length():

@@ -159,6 +159,7 @@ def test_the_changes_by_jargon_are_differences_of_its_means():
     assert (changes["95 % low"] <= changes.difference).all()
 
 
+@pytest.mark.slow
 def test_the_base_writes_the_right_value_and_a_probe_sees_jargon():
     """What notebook 00 shows with more pairs; the order of the two is not what few pairs can say."""
     pairs = one_fault.pairs(12, 0)

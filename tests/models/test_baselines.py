@@ -35,6 +35,15 @@ def test_no_cluster_is_on_both_sides_of_a_fold():
         baselines.folds([1, 1, 2], 3)
 
 
+def test_each_fold_has_its_share_of_every_part():
+    """Of parts of 20 and 40 prompts, in no order, each of four folds has 5 and 10."""
+    clusters = np.arange(60)
+    parts = np.random.default_rng(1).permutation(np.repeat([0, 1], (20, 40)))
+    fold = baselines.folds(clusters, 4, seed=2, parts=parts)
+    for part, number in ((0, 5), (1, 10)):
+        assert np.bincount(fold[parts == part]).tolist() == [number] * 4
+
+
 def test_noise_is_shrunk_away():
     """The first column is a linear function of X, the second noise."""
     alphas = baselines.best_alpha(X, Y, np.arange(80) // 2)

@@ -416,6 +416,7 @@ def figures(ratings, clusters, **options):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_clusters", "samples"), [(8, 300), (32, 200)])
 def test_intervals_of_few_prompts_cover_the_truth(n_clusters, samples):
     """Of mean, R and kappa of tied ratings at least 92 of 100; plain percentiles fall below 90 at 8 prompts."""
