@@ -243,27 +243,21 @@ def test_a_file_that_is_not_the_published_one_is_refused(tmp_path):
 # Oracles
 
 
-@pytest.mark.slow
-@pytest.mark.peers
-def test_equals_the_package_on_one_file(tmp_path, monkeypatch):
-    """Same file, same preferences: rate and standard error to 1e-6, in all three forms of the package."""
-    glm = pytest.importorskip(
-        "alpaca_eval.metrics.glm_winrate", reason="alpaca_eval is in the peers extra"
-    )
+# Rate and standard error, %, of the package (0.6.6) on the file of `in_all_forms`.
+OF_THE_PACKAGE = {
+    "length_controlled_v1": (42.564329, 0.109015),
+    "length_controlled_noreg": (42.16503, 0.117053),
+    "length_controlled_minimal": (42.180927, 0.0),
+}
+
+
+def in_all_forms(tmp_path):
+    """A file of gamed baselines, preferences and lengths, and our three forms of the rate by the package's names."""
     file = gamed_file(tmp_path / "gamed.csv")
-    monkeypatch.setattr(glm, "hf_hub_download", lambda **_: str(file))
     rng = np.random.default_rng(3)
     p, lengths, baseline, _ = made(phi=-1.5)
     p = np.round(np.clip(p + 0.3 * rng.normal(size=len(p)), 1, 2), 6)
     p[5] = np.nan
-    rows = {
-        "preference": p,
-        "output_1": ["x" * n for n in baseline],
-        "output_2": ["y" * n for n in lengths],
-    }
-    frame = pd.DataFrame(rows).assign(
-        generator_1="b", generator_2="m", index=np.arange(len(p)), annotator="a"
-    )
     published = alpaca_eval.read_published(file)
     ours = {
         "length_controlled_v1": alpaca_eval.length_controlled(
@@ -274,6 +268,34 @@ def test_equals_the_package_on_one_file(tmp_path, monkeypatch):
         ),
         "length_controlled_minimal": alpaca_eval.length_controlled(p, lengths, baseline),
     }
+    return file, p, lengths, baseline, ours
+
+
+def test_rates_are_those_that_the_package_gave(tmp_path):
+    """alpaca_eval 0.6.6 on this file: rate and standard error, in all three forms."""
+    *_, ours = in_all_forms(tmp_path)
+    for name, (rate, error) in OF_THE_PACKAGE.items():
+        assert ours[name].rate == pytest.approx(rate, abs=1e-5), name
+        assert ours[name].standard_error == pytest.approx(error, abs=1e-5), name
+
+
+@pytest.mark.slow
+@pytest.mark.peers
+def test_equals_the_package_on_one_file(tmp_path, monkeypatch):
+    """Same file, same preferences: rate and standard error to 1e-6, in all three forms of the package."""
+    glm = pytest.importorskip(
+        "alpaca_eval.metrics.glm_winrate", reason="alpaca_eval is in the peers extra"
+    )
+    file, p, lengths, baseline, ours = in_all_forms(tmp_path)
+    monkeypatch.setattr(glm, "hf_hub_download", lambda **_: str(file))
+    rows = {
+        "preference": p,
+        "output_1": ["x" * n for n in baseline],
+        "output_2": ["y" * n for n in lengths],
+    }
+    frame = pd.DataFrame(rows).assign(
+        generator_1="b", generator_2="m", index=np.arange(len(p)), annotator="a"
+    )
     for name, result in ours.items():
         with (
             sklearn.config_context()
@@ -281,6 +303,9 @@ def test_equals_the_package_on_one_file(tmp_path, monkeypatch):
             theirs = glm.get_length_controlled_winrate(
                 frame.copy(), glm_name=name, save_weights_dir=None
             )
+        assert OF_THE_PACKAGE[name] == pytest.approx(
+            (theirs["length_controlled_winrate"], theirs["lc_standard_error"]), abs=1e-5
+        )
         assert result.rate == pytest.approx(theirs["length_controlled_winrate"], abs=1e-6), name
         assert result.standard_error == pytest.approx(theirs["lc_standard_error"], abs=1e-6), name
         assert result.raw.rate == pytest.approx(theirs["win_rate"], abs=1e-9)
