@@ -92,7 +92,7 @@ NOT_RUN = {
 }
 # Commands that the walk leaves out, since another command of it takes the same way.
 ALIKE = re.compile(
-    r"run (00|01 03|05 06|06 13|08|16)$|--scale|=8$|epochs=3|weighting=clarity|08 --name mine"
+    r"run (00|05 06|06 13|08|16)$|--scale|=8$|epochs=3|weighting=clarity|08 --name mine"
     r"|06 --name mine -p path|--name alone|16 --name pairs|--stage (label|sample)|--name judged"
     r"|--name by-truth|--name tiny|--seeds 2|--policy my-policy"
 )
