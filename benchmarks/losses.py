@@ -44,8 +44,8 @@ from hs2lib.models import baselines
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.saved import device
 from hs2lib.report import report
-from hs2lib.run import graph
-from hs2lib.run.setup import Setup
+from hs2lib.runs import graph
+from hs2lib.runs.setup import Setup
 from hs2lib.stats.bootstrap import bootstrap
 from hs2lib.train import items, losses, recipes
 

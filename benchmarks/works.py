@@ -64,8 +64,8 @@ from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
 from hs2lib.report import figures, published, report, style
-from hs2lib.run import graph
-from hs2lib.run.setup import Setup
+from hs2lib.runs import graph
+from hs2lib.runs.setup import Setup
 
 NOTEBOOKS = {
     "sft": "07_sft",

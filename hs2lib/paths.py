@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-# An environment variable that the runner sets. Its value is JSON: the folder's name by notebook, of
+# An environment variable that `hs2 run` sets. Its value is JSON: the folder's name by notebook, of
 # this run and of those that it reads.
 RUN = "HS2_RUN"
 
@@ -52,7 +52,7 @@ def published_reports() -> Path:
 
 
 def runs() -> Path:
-    """The folder of stamps, caches, checkpoints and models: `HS2_RUNS`, else `runs/`.
+    """The folder of keys, caches, checkpoints and models: `HS2_RUNS`, else `runs/`.
 
     git ignores `runs/` of the checkout.
     """
@@ -81,13 +81,13 @@ def run_name(notebook: str) -> str:
 def names_read() -> list[str]:
     """The names of the runs that this process reads, its own among them.
 
-    There are none where no runner started the process.
+    There are none where `hs2 run` did not start the process.
     """
     return list(_run_names().values())
 
 
 def _run_names() -> dict[str, str]:
-    """The name of a run by its notebook, as the runner left them in the environment."""
+    """The name of a run by its notebook, as `hs2 run` left them in the environment."""
     return json.loads(os.environ.get(RUN) or "{}")
 
 
@@ -210,9 +210,19 @@ def digests_by_place(*paths: str | Path) -> dict[str, str]:
     """The digests, as they are now, of files or folders that a result depends on, by place.
 
     An absent one has the digest "". The result depends on its absence, for it would be read if it
-    came later.
+    came later. `noted` has all that this process has asked for.
     """
-    return {place(path): digest(Path(path)) for path in paths}
+    digests = {place(path): digest(Path(path)) for path in paths}
+    _NOTED.update(digests)
+    return digests
+
+
+_NOTED: dict[str, str] = {}
+
+
+def noted() -> dict[str, str]:
+    """The digests by place of all files that results of this process depend on, so far."""
+    return dict(_NOTED)
 
 
 # A file in the cache of the Hugging Face Hub.
@@ -220,7 +230,7 @@ _HUB_CACHE = re.compile(r"/(?:models|datasets)--([^/]+)/snapshots/(.+)")
 
 
 def place(path: str | Path) -> str:
-    """A path as stamps have it; `located` is the inverse.
+    """A path as keys and manifests have it; `located` is the inverse.
 
     A path below the data folder, the run folder, the reports or the checkout is written from there
     on. Any other one is written whole. The place of a fetched file, which lies in a cache under its

@@ -28,13 +28,13 @@ from pygments.formatters import HtmlFormatter
 from traitlets import Any, List, Set
 
 from hs2lib import paths
-from hs2lib.launch import compare, publish
+from hs2lib.commands import compare, publish
 from hs2lib.paths import public, published_reports, read_json, read_yaml, reports, root, write
 from hs2lib.report import published as over_seeds
 from hs2lib.report import templates
 from hs2lib.report.report import DASH, CompletedRun, completed, read_table
 from hs2lib.report.templates import page, render
-from hs2lib.run import graph
+from hs2lib.runs import graph, key
 
 _MATH = """math mrow mi mn mo mtext mspace msup msub msubsup mfrac msqrt mroot mover munder munderover mtable mtr mtd
 mstyle""".split()  # noqa: SIM905  (a list of 20 short words)
@@ -209,13 +209,13 @@ def published_row(tier: str, folder: Path) -> dict:
     return shown | {"state": f"published, made at commit {run.manifest['commit']}", "altered": altered}
 
 
-def row(tier: str, notebook: str, folder: Path, known: dict[str, graph.State] | None = None) -> dict:
+def row(tier: str, notebook: str, folder: Path, known: dict[str, str] | None = None) -> dict:
     """One row of the index of the user's own runs: tier, notebook, what its report says of its
     `state` in words.
 
     `named` says whether it is a named run; `run` is None when it is incomplete; `altered` are files
     that are not as it left them; `place` is the folder of its pages in the site. known: what
-    `graph.state` has said of this tier so far.
+    `key.why` has said of this tier so far.
     """
     run = completed(tier, notebook, folder)
     if run is None:
@@ -224,11 +224,9 @@ def row(tier: str, notebook: str, folder: Path, known: dict[str, graph.State] | 
         state = "run by hand"
     else:
         try:
-            judged = graph.state(notebook, tier, known)
-            words = {graph.CURRENT: "current", graph.REDRAW: judged.why, graph.STALE: f"stale: {judged.why}"}
-            state = words[judged.kind]
-        except Exception as error:  # its notebook is gone, say, or a manifest holds something else
-            state = f"stale: not judged, {public(str(error))}"
+            state = public(key.why(notebook, tier, known)) or "current"
+        except Exception as error:  # its notebook is gone, say, or a file holds something else
+            state = f"not judged: {public(str(error))}"
     shown = {"tier": tier, "notebook": notebook, "named": "@" in notebook, "state": state, "run": run}
     shown["place"] = f"{tier}/{notebook}/"
     return shown | {"altered": run.altered if run else []}
@@ -308,7 +306,7 @@ def build() -> Path:
         rows = [published_row(tier, path) for path in folders]
         published += [(tier, about, rows)] if rows else []
         here = {path.name for path in (reports() / tier).glob("[0-9]*") if path.is_dir()}
-        known: dict[str, graph.State] = {}
+        known: dict[str, str] = {}
         rows = [row(tier, name, reports() / tier / name, known) for name in sorted(here | set(graph.notebooks()))]
         own += [(tier, about, rows)] if here else []
     every = [shown for *_, rows in (*published, *own) for shown in rows]
@@ -322,10 +320,11 @@ def build() -> Path:
         put(name, content)
     compared = []
     for tier, _, _ in own:
-        name = f"compare-{tier}.html"
-        if tables := comparison(tier):
+        frame = compare.compare(tier, reports(), published_reports())
+        if (frame.table != "").any():  # else no run of the user's is also published
             compared.append(tier)
-            put(name, page(name, "compare", f"Your runs beside the published ones, tier {tier}", **tables))
+            name = f"compare-{tier}.html"
+            put(name, compare.page(name, tier, frame))
     whole = {"published": published, "own": own, "compared": compared, "story": story(every)}
     whole["five_seeds"] = five_seeds()
     put("index.html", page("index.html", "index", "HelpSteer2, reproduced", **whole))
@@ -366,25 +365,6 @@ def missing_pages(rows: list[dict]) -> Iterator[tuple[str, str]]:
                 where = [place for place in places if place.split("/")[1] == name]
                 page_name = f"{beside}/{name}/notebook.html"
                 yield page_name, page(page_name, "missing", name, beside=beside, where=where)
-
-
-def comparison(tier: str) -> dict | None:
-    """What the page of a comparison shows: counts by run and table, changed conclusions, runs that
-    one side lacks.
-
-    None where no run of the user's has a published one to stand beside.
-    """
-    frame = compare.compare(tier, reports(), published_reports())
-    if (frame.table == "").all():
-        return None
-    alone = frame[frame.table == ""]
-    return {
-        "by_run": compare.counts(frame, ["run"]).reset_index(),
-        "by_table": compare.counts(frame, ["run", "table"]).reset_index(),
-        "changed": compare.changed(frame),
-        "not_run": alone.run[alone.kind == compare.MISSING_HERE].tolist(),
-        "not_published": alone.run[alone.kind == compare.MISSING_THERE].tolist(),
-    }
 
 
 def story(rows: list[dict]) -> list[dict]:
@@ -484,7 +464,7 @@ def main(arguments: list[str] | None = None) -> None:
     if tier:
         runs = figures(tier)
         if not runs:
-            parser.error(f"no run of tier {tier} has left a figure: python -m hs2lib.run --tier {tier} makes them")
+            parser.error(f"no run of tier {tier} has left a figure: hs2 run --tier {tier} makes them")
         write(reports() / "site" / SHEET, page(SHEET, "figures", f"All figures, tier {tier}", runs=runs))
         print(reports() / "site" / SHEET)
         return

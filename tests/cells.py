@@ -12,7 +12,7 @@ from nbformat.v4 import new_output
 from traitlets.config import Config
 
 from hs2lib.paths import notebook, root
-from hs2lib.run.parameters import resolve, specification
+from hs2lib.runs.parameters import resolve, specification
 
 
 def execute(name, tier, **changes):

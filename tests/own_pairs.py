@@ -116,7 +116,7 @@ def main() -> None:
                     "-y",
                     f"recipe: {recipe}",
                 ]
-                named = ["hs2lib.run", "06", "--name", "mine"]
+                named = ["hs2lib", "run", "06", "--name", "mine"]
                 named += [
                     f"{word}" for key, value in values.items() for word in ("-p", f"{key}={value}")
                 ]

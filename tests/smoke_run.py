@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from shared_models import share_models
 
-from hs2lib.run import graph
+from hs2lib.runs import graph
 
 
 @dataclass

@@ -20,7 +20,7 @@ from hs2lib import paper
 from hs2lib.group import ATTRIBUTES
 from hs2lib.paths import root
 from hs2lib.report import claims
-from hs2lib.run import graph
+from hs2lib.runs import graph
 
 KNOWN = yaml.safe_load((Path(__file__).parent / "sections.yaml").read_text())
 

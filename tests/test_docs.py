@@ -13,7 +13,7 @@ from classifiers import classifier
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from pages import BLOCK, CHECKOUT
 
-from hs2lib.run import graph
+from hs2lib.runs import graph
 
 
 def blocks(page):
@@ -21,8 +21,8 @@ def blocks(page):
     return [match.groups() for match in BLOCK.finditer((CHECKOUT / "docs" / page).read_text())]
 
 
-def add_cell(path, kind, cell_id, text):
-    """Add a cell to a notebook, which is made where there is none; the first code cell holds the parameters."""
+def add_cell(path, kind, words, text):
+    """Add a cell to a notebook, which is made where there is none. words: of a cell of code its id and its tags."""
     if not path.exists():
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(new_notebook(metadata={"kernelspec": kernel}), path)
@@ -30,8 +30,9 @@ def add_cell(path, kind, cell_id, text):
     if kind == "metadata":
         notebook.metadata["hs2"] = json.loads(text)
     elif kind == "cell":
-        metadata = {"tags": ["parameters"]} if cell_id == "parameters" else {}
-        notebook.cells.append(new_code_cell(text.rstrip("\n"), id=cell_id, metadata=metadata))
+        cell_id, *tags = words
+        cell = new_code_cell(text.rstrip("\n"), id=cell_id, metadata={"tags": tags})
+        notebook.cells.append(cell)
     else:
         notebook.cells.append(new_markdown_cell(text.rstrip("\n"), id=kind))
     nbformat.write(notebook, path)
@@ -55,8 +56,9 @@ def follow(page, checkout):
     """Do what a page says, block after block. What a block is for stands after its language:
 
     > FILE   the text of a new file         >> FILE   what is added to its end
-    NOTEBOOK metadata | title | cell ID     the notebook's metadata, its title, or a further cell of
-    code Blocks of sh without any of these run in one shell.
+    NOTEBOOK metadata | title               the notebook's metadata, its title
+    NOTEBOOK cell ID TAG ..                 a further cell of code, with its tags
+    Blocks of sh without any of these run in one shell.
     """
     script = ["set -eu"]
     for number, (language, about, text) in enumerate(blocks(page)):
@@ -69,8 +71,8 @@ def follow(page, checkout):
         if about.startswith(">"):
             script.append(f"cat {piece} {about}")
         else:
-            notebook, kind, *cell_id = about.split()
-            add_cell(checkout / "notebooks" / f"{notebook}.ipynb", kind, "".join(cell_id), text)
+            notebook, kind, *words = about.split()
+            add_cell(checkout / "notebooks" / f"{notebook}.ipynb", kind, words, text)
     done = subprocess.run(
         ["bash", "-c", "\n".join(script)], cwd=checkout, capture_output=True, text=True
     )

@@ -19,7 +19,7 @@ from hs2lib.corpus import generate, marks
 from hs2lib.paths import root, sha256, write
 from hs2lib.report import claims, show
 from hs2lib.report.answers import Answer
-from hs2lib.run import graph
+from hs2lib.runs import graph, key
 
 sys.path.insert(0, str(root() / "reports"))
 site = importlib.import_module("make_site")
@@ -137,12 +137,10 @@ def finish(
         "wall_s": 1.5,
     }
     (where / "manifest.json").write_text(json.dumps(manifest | more))
-    if (
-        where == graph.outputs(NAME, "demo")["manifest"].parent
-    ):  # a run of the user's own has a stamp besides
-        made = graph.made_of(NAME, "demo", *graph.resolved(NAME, "demo")[1:])
-        write(graph.outputs(NAME, "demo")["stamp"], json.dumps(made | {"read": {}, "written": {}}))
-        graph.stamp(NAME, "demo")
+    if where == graph.manifest(NAME, "demo").parent:  # a run of the user's own is known as current
+        made = {"key": key.of(NAME, "demo", key.DRAW), "upstream": {}}
+        write(key.made_file(NAME, "demo", key.DRAW), json.dumps(made))
+        write(key.result(NAME, "demo", key.DRAW), "{}")
     return where
 
 
@@ -371,9 +369,12 @@ def test_states_in_the_index(suite):
     state = lambda: site.row("demo", NAME, where)["state"]  # noqa: E731
     assert state() == "current"
     nbformat.write(executed(source="Changed."), suite / "notebooks" / f"{NAME}.ipynb")
-    assert state() == f"to redraw: the text of notebooks/{NAME}.ipynb"
-    graph.outputs(NAME, "demo")["stamp"].unlink()
-    assert state() == "stale: never run here"
+    assert state() == f"changed: the text of notebooks/{NAME}.ipynb"
+    made = key.made_file(NAME, "demo", key.DRAW)
+    made.write_text("{}")
+    assert state() == "not judged: 'key'", "a state that cannot be told does not stop the site"
+    made.unlink()
+    assert state() == "never run here"
     (where / "numbers.csv").write_text("a,b\n9,9\n")
     assert site.row("demo", NAME, where)["run"].altered == ["numbers.csv"], (
         "a table edited by hand is told apart"
@@ -395,24 +396,23 @@ def test_states_in_the_index(suite):
 
 
 def test_published_reports_and_yours_stand_apart_and_beside_each_other(suite):
-    """A published one keeps its commit and is called neither current nor stale, whatever became of its notebook."""
+    """A published one keeps its commit and is called neither current nor changed, whatever became of its notebook."""
     finish(suite, root="reports/published", commit="a1b2c3")
     nbformat.write(executed(source="Changed."), suite / "notebooks" / f"{NAME}.ipynb")
     site.build()
     folder = suite / "reports/site"
     index = read(folder / "index.html").text
-    assert "a1b2c3" in index and "stale:" not in index and "No reports yet" in index
+    assert "a1b2c3" in index and "changed:" not in index and "No reports yet" in index
     page = read(folder / "published-demo" / NAME / "index.html").text
-    assert "Published, made at commit a1b2c3" in page and "stale" not in page.lower()
+    assert "Published, made at commit a1b2c3" in page and "changed:" not in page.lower()
     assert not (folder / "compare-demo.html").exists(), "there is nothing of the user's to compare"
     finish(suite, cells=("1.5", "x"))
+    nbformat.write(executed(source="Changed once more."), suite / "notebooks" / f"{NAME}.ipynb")
     site.build()
     index = read(folder / "index.html")
     published, _, yours = index.text.partition("Yours")
-    assert (
-        published.count(NAME) == yours.count(NAME) == 1
-        and f"stale: changed since: notebooks/{NAME}" not in published
-    )
+    assert published.count(NAME) == 1 and "changed:" not in published
+    assert f"changed: the text of notebooks/{NAME}.ipynb" in yours
     links = {value for tag, name, value in index.attributes if tag == "a" and name == "href"}
     places = {f"published-demo/{NAME}/index.html", f"demo/{NAME}/index.html", "compare-demo.html"}
     assert places <= links and all((folder / place).exists() for place in places)

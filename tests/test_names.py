@@ -4,7 +4,7 @@ from hs2lib import names
 from hs2lib.data.load import SETS
 from hs2lib.engine import chat
 from hs2lib.models import backbones
-from hs2lib.run import graph
+from hs2lib.runs import graph
 
 
 def test_names_and_what_they_stand_for_agree():

@@ -14,7 +14,7 @@ from cells import execute, figures_as_text
 from hs2lib.group import ATTRIBUTES
 from hs2lib.paths import root, runs
 from hs2lib.report import show
-from hs2lib.run import graph
+from hs2lib.runs import graph
 
 pytestmark = pytest.mark.slow
 

@@ -4,6 +4,7 @@ README's way from a CSV of one's own ratings to a classifier is in the default s
 commands are one walk.
 """
 
+import contextlib
 import itertools
 import json
 import re
@@ -22,16 +23,17 @@ from pages import BLOCK, CHECKOUT, FOLLOWED
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from hs2lib.audit import __main__ as audit_command
+from hs2lib.commands import grid, hs2
 from hs2lib.data import check as doctor
 from hs2lib.data.load import load
-from hs2lib.launch import runner
 from hs2lib.models import backbones, derived
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.run import graph
-from hs2lib.run.parameters import specification
+from hs2lib.runs import graph
+from hs2lib.runs.parameters import specification
 from hs2lib.score import __main__ as score_command
 
 PYTHON = ".venv/bin/python "
+HS2 = ".venv/bin/hs2 "
 
 # The pages in the order of the walk; those that `test_docs` follows block after block are not in it.
 PAGES = (
@@ -59,8 +61,8 @@ NOT_RUN = {
     "make tables": "test_tables_command.py runs it, against a Hub on loopback",
     "make bench": "minutes",
     "make gpu-check": "minutes",
-    "make publish": "launch/test_publish.py",
-    "make verify": "launch/test_compare.py",
+    "make publish": "commands/test_publish.py",
+    "make verify": "commands/test_compare.py",
     "make base": "an hour",
     "make lab": "test_project.py",
     "make clean ": "test_project.py",
@@ -80,15 +82,17 @@ NOT_RUN = {
     "kubectl apply": "it needs a cluster",
     "xargs ": "it needs verl's environment",
     "export ": "for the next command of the same shell",
-    PYTHON + "-m hs2lib.data.check my.csv --example": "my.csv is there",
+    HS2 + "check my.csv --example": "my.csv is there",
     PYTHON + "-m hs2lib.models.derived": "models/test_derived.py",
     PYTHON + "profiles/": "test_nemo.py, test_verl.py",
-    PYTHON + "-m hs2lib.run --tier paper 06@released": "its models are on the Hub",
-    PYTHON + "-m hs2lib.run --tier demo 06@preferences": "minutes",
-    PYTHON + "-m hs2lib.run --tier demo --seeds 5 06@preferences": "an hour",
-    PYTHON + "-m hs2lib.run --tier demo 14 #": "it reads all runs of the matrix",
-    PYTHON + "-m hs2lib.run --tier laptop 16": "an hour, on real data",
-    PYTHON + "-m hs2lib.run --tier gpu -- --workflow-profile": "launch/test_stages.py",
+    HS2 + "run 06@released": "its models are on the Hub",
+    HS2 + "run 06@preferences 13@iteration-1": "minutes",
+    HS2 + "run 06@preferences --tier demo --seeds 5": "an hour",
+    HS2 + "run 08 --tier demo --grid": "minutes",
+    HS2 + "run 08 --tier paper --grid": "six dry runs of a 70B model",
+    HS2 + "run 14 --tier demo #": "it reads all runs of the matrix",
+    HS2 + "run 16 --tier laptop": "an hour, on real data",
+    HS2 + "run --tier gpu -- --workflow-profile": "it needs a cluster",
 }
 # Commands that the walk leaves out, since another command of it takes the same way.
 ALIKE = re.compile(
@@ -107,9 +111,8 @@ OTHERS = (
     "xargs",
     "export",
 )
-READ_ONLY = {"--list", "--verify", "--compare", "--parameters"}
-OTHER_WORDS = READ_ONLY | {"--strict", "--execute", "--stream"}
-
+READ_ONLY = {"list", "compare", "parameters"}
+OF_RUN = {"--stage": 2, "--stream": 1}  # options that `hs2 parameters` has not, with their words
 
 OWN_RATINGS = "README.md, Your own ratings"
 
@@ -133,7 +136,7 @@ def commands():
             if language == "sh":
                 yield from ((page.name, line) for line in block.splitlines())
         for code in re.findall(r"`([^`\n]+)`", BLOCK.sub("", text)):
-            if re.match(r"make [a-z]|\.venv/\S+ |python -m hs2lib|vllm serve", code):
+            if re.match(r"make [a-z]|\.venv/\S+ |hs2 \w+ [\d-]|vllm serve", code):
                 yield page.name, code
 
 
@@ -150,20 +153,36 @@ def runs_here(command):
 # Every command is one
 
 
-def check_run(words):
-    """A command of the runner: its words are known, and so are runs, parameters and what is read."""
-    at = words.index("--") if "--" in words else len(words)
-    words = words[:at]
-    parsed = runner._parser().parse_args(words)
-    if parsed.compare:
-        for pair in parsed.notebook:
+def check_hs2(words):
+    """A command of `hs2`: its words are known, and so are runs, parameters and what is read."""
+    command, *rest = words
+    if command == "check":
+        doctor.main(rest)  # a word that it has not would end the test
+    elif command == "score":
+        score_command.parser().parse_args(rest)
+    elif command == "compare":
+        place = rest.index("--tier")
+        for pair in rest[:place] + rest[place + 2 :]:
             graph.matching(pair.split("="))
+    elif command == "run":
+        check_run(rest[: rest.index("--")] if "--" in rest else rest)
+    else:
+        assert hs2.main(words) == 0, words
+
+
+def check_run(words):
+    """The words of `hs2 run`. Named runs stay defined, since later commands read them."""
+    parsed = hs2.parser().parse_args(["run", *words])
+    if parsed.grid:
+        with contextlib.ExitStack() as undo:
+            for point in grid.define(parsed, undo):
+                graph.with_upstream(point.runs, parsed.tier)
         return
-    if parsed.stage:
-        place = words.index("--stage")
-        words = words[:place] + words[place + 2 :]
-    words = [word for word in words if word not in OTHER_WORDS]
-    assert runner.main([*words, "--parameters"]) == 0, words
+    for option, length in OF_RUN.items():
+        if option in words:
+            place = words.index(option)
+            words = words[:place] + words[place + length :]
+    assert hs2.main(["parameters", *words]) == 0, words
 
 
 def check_papermill(words):
@@ -193,17 +212,13 @@ def check_script(words):
 def check_module(module, rest):
     """A module that can be run, with options that it has."""
     parsers = {
-        "hs2lib.score": score_command.parser,
         "hs2lib.audit": audit_command.parser,
         "hs2lib.models.derived": derived.parser,
     }
-    if module == "hs2lib.run":
-        check_run(rest)
-    elif module in parsers:
-        parsers[module]().parse_args(rest)
+    if module == "hs2lib":
+        check_hs2(rest)
     else:
-        assert module == "hs2lib.data.check"
-        doctor.main(rest)  # a word that it has not would end the test
+        parsers[module]().parse_args(rest)
 
 
 def check_words(words):
@@ -211,6 +226,8 @@ def check_words(words):
     if program in ("python", "torchrun") and "-m" in words[:4]:
         place = words.index("-m")
         check_module(words[place + 1], words[place + 2 :])
+    elif program == "hs2":
+        check_hs2(words[1:])
     elif program == "python" and words[1].startswith("runs/"):
         assert words[1].endswith("/classifier/use.py"), words
     elif program == "python":
@@ -310,12 +327,11 @@ def smaller(command, replaced):
     words = shlex.split(command, comments=True)
     command = shlex.join(words)
     if not READ_ONLY & set(words) and "published=true" not in words:
-        command = re.sub(r"--tier \w+ ", "", command)
+        command = re.sub(r" --tier \w+", "", command)
     for name, other in (
         *replaced.items(),
         ("--nproc-per-node 8", "--standalone --nproc-per-node 1"),
         ("--seeds 5", "--seeds 2"),
-        ("--verify --tier demo", "--verify --tier smoke 01 03"),
         ("--limit 200", "--limit 4 --n 2 --max-new-tokens 8"),
         ("n_prompts 200", "n_prompts 40"),
         (" -p source=hub", ""),
@@ -387,7 +403,7 @@ def test_from_a_csv_of_ones_own_to_scores_without_hs2lib(checkout):
     printed = walk((OWN_RATINGS,), checkout, replaced)
     (used,) = [shown for command, shown in printed.items() if command.endswith("use.py")]
     assert re.findall(r"^(\w+): -?[\d.]+$", used, re.M) == ["clarity", "tone"]
-    (scored,) = [shown for command, shown in printed.items() if "hs2lib.score" in command]
+    (scored,) = [shown for command, shown in printed.items() if "hs2 score" in command]
     assert "40 responses" in scored
     reports = checkout / "reports/smoke"
     accuracy = pd.read_csv(reports / "06_rewardbench_evaluation@mine/accuracy.csv")
@@ -415,8 +431,9 @@ def test_the_commands_of_the_pages_run(checkout):
     assert {"05@bt", "06@bt", "07@bt", "08@bt", "10_ppo"} <= runs
     read = json.loads((checkout / "reports/smoke/08_dpo@bt/manifest.json").read_text())["upstream"]
     assert {"05_reward_model_training@bt", "07_sft@bt"} <= set(read)
-    compared = {command: shown for command, shown in printed.items() if "--compare" in command}
+    compared = {command: shown for command, shown in printed.items() if "hs2 compare" in command}
     (of_seeds,) = [command for command in compared if "07@seed-1=07" in command]
-    assert "CONCLUSION CHANGED" in compared.pop(of_seeds), "another policy, another table"
-    assert not any("CONCLUSION CHANGED" in shown for shown in compared.values())
+    unchanged = "conclusions changed: none"
+    assert unchanged not in compared.pop(of_seeds), "another policy, another table"
+    assert all(unchanged in shown for shown in compared.values())
     assert (checkout / "audit/audit.md").is_file()

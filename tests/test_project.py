@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from rattler import MatchSpec
 
 from hs2lib.paths import root
-from hs2lib.run import graph
+from hs2lib.runs import graph
 
 ROOT = root()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -230,12 +230,12 @@ def test_snakemake_takes_the_profile_of_kubernetes(tmp_path, monkeypatch):
     """A dry run parses the profile and plans the jobs; the cluster's own commands are not needed
     for that.
 
-    That of SLURM is taken in tests/run/test_stages.py.
+    That of SLURM is taken in tests/commands/test_stages.py.
     """
     monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))
     options = ["--workflow-profile", "profiles/kubernetes", "--dry-run", "--quiet", "host"]
-    command = [sys.executable, "-m", "hs2lib.run", "--tier", "smoke", "01", "--", *options]
+    command = [sys.executable, "-m", "hs2lib", "run", "01", "--tier", "smoke", "--", *options]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     printed = done.stdout + done.stderr
     assert done.returncode == 0, printed

@@ -20,7 +20,7 @@ from hs2lib.paths import notebook, root, sha256
 from hs2lib.report import claims
 from hs2lib.report.claims import CLAIMS
 from hs2lib.report.verdict import JUDGED
-from hs2lib.run import graph
+from hs2lib.runs import graph
 
 sys.path.insert(0, str(root() / "reports"))
 site = importlib.import_module("make_site")

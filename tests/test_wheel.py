@@ -20,7 +20,7 @@ from pathlib import Path
 import hs2lib
 from hs2lib import beyond, paper
 from hs2lib.corpus import generate
-from hs2lib.run import graph
+from hs2lib.runs import graph
 
 assert Path(hs2lib.__file__).parent == Path("hs2lib").resolve(), hs2lib.__file__
 assert next(generate.groups(1)).responses
@@ -96,7 +96,7 @@ def test_an_installed_library_scores_a_file_and_writes_nothing_but_that(unpacked
     work = tmp_path / "work"
     (work / "notebooks").mkdir(parents=True)  # a folder of the user's, which makes no checkout
     done = subprocess.run(
-        [sys.executable, "-m", "hs2lib.score", "../mine.jsonl", "--model", "../classifier"],
+        [sys.executable, "-m", "hs2lib", "score", "../mine.jsonl", "--model", "../classifier"],
         cwd=work,
         capture_output=True,
         text=True,

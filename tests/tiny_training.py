@@ -10,7 +10,7 @@ import torch
 from transformers import LlamaConfig, LlamaModel, TrainerCallback
 
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train.items import Item
 from hs2lib.train.trainer import Recipe
 

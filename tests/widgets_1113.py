@@ -12,7 +12,7 @@ from hs2lib.evaluate.held_out import SideBySide
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.report import show
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train.recipes import Evaluation, SteerLM
 
 prompts = list(generate.groups(40, 1, split="validation"))

@@ -41,7 +41,7 @@ from hs2lib.models.backbones import (
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.rollout import rollouts
 from hs2lib.report.report import commit, device
-from hs2lib.run.parameters import setting
+from hs2lib.runs.parameters import setting
 from hs2lib.train import objectives, progress
 from hs2lib.train.items import Item, order
 from hs2lib.train.recipes import Recipe

@@ -18,7 +18,7 @@ from transformers import TrainerCallback
 from hs2lib.data.load import Loaded, load
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import objectives, progress
 from hs2lib.train.items import (
     Item,

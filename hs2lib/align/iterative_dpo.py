@@ -24,7 +24,7 @@ from hs2lib.models import saved
 from hs2lib.models.policy import Policy
 from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import losses, objectives
 from hs2lib.train.items import Item, best_worst_pairs
 from hs2lib.train.objectives import Objective

@@ -49,7 +49,7 @@ from hs2lib.models.rollout import rollouts, shortened_prompt
 from hs2lib.names import one_of
 from hs2lib.paper import head_weights
 from hs2lib.paths import json_lines, write
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import losses
 from hs2lib.train.items import Item, order
 from hs2lib.train.objectives import Objective, over_vocabulary

@@ -18,7 +18,7 @@ from hs2lib.data.load import Loaded, load
 from hs2lib.engine.chat import Rendered, encode, written
 from hs2lib.group import Group, Turn
 from hs2lib.models.policy import Policy
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import objectives
 from hs2lib.train.items import Item, Prepared, cut, labels_of
 from hs2lib.train.objectives import Objective

@@ -30,7 +30,7 @@ from hs2lib.group import MISSING, Group, Response, Turn, named_numbers, prompt_s
 from hs2lib.models import saved
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import objectives
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import Objective

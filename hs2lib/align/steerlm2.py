@@ -31,7 +31,7 @@ from hs2lib.group import Group
 from hs2lib.models.policy import Policy, unlabelled
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import as_tokens, rollouts
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import losses, objectives
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import Objective

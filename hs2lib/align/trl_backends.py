@@ -271,7 +271,7 @@ def _fit(
         train_dataset=rows(items).select(positions),
         eval_dataset=rows(validation) or None,
     )
-    if args.should_save and not place.reused:
+    if args.should_save:
         write(place.folder / "run.json", place.record)
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(last) if last else None)
@@ -290,5 +290,4 @@ def _fit(
         seconds=clock.seconds(),
         folder=place.folder,
         code=place.code,
-        reused=place.reused,
     )

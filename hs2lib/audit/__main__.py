@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
         "--verdict",
         default="",
         metavar="COLUMN[=FIRST,SECOND]",
-        help="in --pairs: which of two answers is better, as in hs2lib.score",
+        help="in --pairs: which of two answers is better, as in hs2 score",
     )
     add("--scale", default="", help="of ratings in --pairs, as 1-5 (default: found)")
     add("--out", default="audit", metavar="FOLDER", help="for page and tables (default: audit)")

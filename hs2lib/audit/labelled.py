@@ -1,7 +1,7 @@
 """Pairs of a policy's own answers that people labelled, and whether the judge agrees with them.
 
 The form of notebook 04 makes such labels of an audit's answers: `labelling_form`. Any file with
-pairs, as `hs2lib.score` reads it, will do too. Paper: silent.
+pairs, as `hs2 score` reads it, will do too. Paper: silent.
 """
 
 from collections.abc import Sequence
@@ -98,7 +98,7 @@ def read_file(path: str | Path, scale: str = "", verdict: str = "") -> list[Prom
     """The rows of a file that says which of two answers to a prompt is better.
 
     Args:
-        path: pairs as for `hs2lib.score`, or ratings, as the form writes them. Of ratings the
+        path: pairs as for `hs2 score`, or ratings, as the form writes them. Of ratings the
             better answer has the higher mean over annotators, attributes weighed as the outputs of
             a model of such ratings are.
         scale: of the ratings, as 1-5; "" to find it.

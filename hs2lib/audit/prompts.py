@@ -17,7 +17,7 @@ def read_file(path: str | Path, limit: int = 0, columns: Columns = BY_NAME) -> l
     A prompt's id is made of its text. So its samples stay the same whatever stands before it.
 
     Args:
-        path: JSONL, JSON, CSV or Parquet, with the columns of a prompt as for `hs2lib.score`. What
+        path: JSONL, JSON, CSV or Parquet, with the columns of a prompt as for `hs2 score`. What
             else a row has is not looked at.
         limit: of prompts; 0 for all.
         columns: of the prompt, where their names do not say it.

@@ -1,9 +1,9 @@
 """The data doctor: all faults of a file, its doubtful rows and what it allows.
 
-    python -m hs2lib.data.check my.jsonl                     # ratings or pairs, by their columns
-    python -m hs2lib.data.check my.csv --scale 1-5           # ratings whose scale cannot be told
-    python -m hs2lib.data.check train.jsonl --as helpsteer2  # the rows of a data set
-    python -m hs2lib.data.check my.csv --example             # no file yet? this writes forty rows
+    hs2 check my.jsonl                     # ratings or pairs, by their columns
+    hs2 check my.csv --scale 1-5           # ratings whose scale cannot be told
+    hs2 check train.jsonl --as helpsteer2  # the rows of a data set
+    hs2 check my.csv --example             # no file yet? this writes forty rows
 
 It is meant to be run before any notebook starts. Texts are read row by row and not kept. Of earlier
 rows digests are kept, to tell a second rating from a first.
@@ -250,9 +250,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     Returns 0 if it is sound, 1 if rows have faults, 2 if it cannot be read.
     """
-    parser = argparse.ArgumentParser(
-        prog="python -m hs2lib.data.check", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="hs2 check", description=__doc__.splitlines()[0])
     parser.add_argument("file", help="JSONL, JSON, CSV (all also .gz) or Parquet")
     parser.add_argument(
         "--as",

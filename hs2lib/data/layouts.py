@@ -196,7 +196,7 @@ def _words(column: str, first: str, second: str, value: object) -> float:
         column,
         f"expected which answer is better, got {shown(value)}",
         "write A>B or B>A, or 1 or 2 (beside a 0 a 1 may mean either), in a column label, and tie "
-        f"for a tie; hs2lib.score takes --verdict {column}=FIRST,SECOND with the two values; "
+        f"for a tie; hs2 score takes --verdict {column}=FIRST,SECOND with the two values; "
         "rename a column that says something else",
     )
 
@@ -485,7 +485,7 @@ def _responses(
         raise Unclear(
             None,
             f"the responses may be {', or '.join(sets)}",
-            "say which: hs2lib.score takes "
+            "say which: hs2 score takes "
             + " or ".join([f"--response {','.join(of_set)}" for _, of_set in candidates])
             + "; or rename the others",
         )
@@ -537,7 +537,7 @@ def _prompt(
         raise Unclear(
             None,
             f"the prompt may be {' or '.join(candidates)}",
-            f"say which: hs2lib.score takes --prompt {candidates[0]}, "
+            f"say which: hs2 score takes --prompt {candidates[0]}, "
             f"or --prompt {','.join(candidates)} to join them; or rename the others",
         )
     if candidates:
@@ -578,7 +578,7 @@ def _verdict(
         raise Unclear(
             None,
             f"{' and '.join(names[one] for one in verdicts)} may say which response is better",
-            "say which: hs2lib.score takes "
+            "say which: hs2 score takes "
             + " or ".join([f"--verdict {names[one]}" for one in verdicts])
             + "; or rename the others",
         )

@@ -432,7 +432,7 @@ class _Seen(NamedTuple):
                     f"it {here} in line {other[name]}, so that rows would be read from different "
                     "columns",
                     f"fill the column that is empty in one of the two, or name the one that counts "
-                    f"by {part} COLUMN of hs2lib.score, or rename the other",
+                    f"by {part} COLUMN of hs2 score, or rename the other",
                 )
 
 
@@ -635,7 +635,7 @@ def _whole_prompt(
         raise Fault(
             "system",
             "it is another system turn than that of the conversation",
-            "keep one of the two, or leave the column unread by --prompt COLUMN of hs2lib.score",
+            "keep one of the two, or leave the column unread by --prompt COLUMN of hs2 score",
         )
     if not prompt or prompt[-1].role != "user":
         raise Fault(

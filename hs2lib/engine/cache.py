@@ -1,7 +1,6 @@
 """Results kept in a JSONL file by content, so that a killed run goes on with what is missing."""
 
 import fcntl
-import glob
 import itertools
 import json
 import os
@@ -12,7 +11,6 @@ from typing import Self
 
 from torch import distributed
 
-from hs2lib.code import kept_policy, reusable
 from hs2lib.paths import content_key, json_lines
 
 
@@ -23,8 +21,7 @@ class Cache(dict):
         rows = cache.computed(keys, lambda: [{"score": x} for x in model.score(these)])
 
     A last line that a kill cut short counts as none: its rows are computed again. Several processes
-    may add to one file. `reused` is the file of other code whose rows are read besides, or None.
-    Paper: silent.
+    may add to one file. Paper: silent.
 
     Args:
         place: a .jsonl file, or a folder that gets one file for each set of settings. With None the
@@ -39,13 +36,11 @@ class Cache(dict):
             writes.
         code: the digest of the code that computes the rows (`hs2lib.code`), where a change of that
             code calls for new rows. It stands in the first line and in the file's name. If the
-            .jsonl file that you name holds rows of other code, the digest is added to its name.
-            `hs2lib.code.kept_policy` says whether those rows are read all the same. New rows go
-            into today's own file.
+            .jsonl file that you name holds rows of other code, the digest is added to its name, and
+            those rows stay where they are.
     Raises:
         ValueError: for a file of other settings, naming them. One model's numbers must not pass for
             another's.
-        hs2lib.code.MadeByOtherCode: where the user wants to be asked about rows of other code.
     """
 
     def __init__(
@@ -64,7 +59,6 @@ class Cache(dict):
         self.check = check
         self.shared = shared
         self.file = None if place is None else Path(place)
-        self.reused: Path | None = None
         if shared and distributed.get_rank():
             self.file = None
         if self.file and self.file.suffix != ".jsonl":
@@ -72,31 +66,18 @@ class Cache(dict):
             if code:
                 self.file = _of_code(self.file, code)
         if code:
-            self._choose(code)
+            self.settings["code"] = code
+            if self.file and self._differs_by_code():
+                self.file = _of_code(self.file, code)
         self._read()
         self.share()
 
-    def _choose(self, code: str) -> None:
-        """Settle which file this code writes, and which file of other code is read besides."""
-        self.settings["code"] = code
-        if not self.file:
-            return
-        same = _without_code(self.settings)
-        stem = self.file.stem.removesuffix(f"-{code[:8]}")
-        others = []
-        for file in self.file.parent.glob(f"{glob.escape(stem)}*.jsonl"):
-            settings = _settings_of(file)
-            if settings is None or settings.get("code") == code:
-                continue
-            if _without_code(settings) == same:
-                others.append(file)
-        if self.file in others:  # a name that the caller chose
-            self.file = _of_code(self.file, code)
-        if kept_policy() == "reuse" or not self.file.exists():
-            others.sort(key=lambda file: file.stat().st_mtime)
-            self.reused = reusable(
-                others, f"a file of {self.name}", lambda file: _differs(file, code)
-            )
+    def _differs_by_code(self) -> bool:
+        """Whether the file holds rows of these settings that other code computed."""
+        settings = _settings_of(self.file)
+        if settings is None or settings == self.settings:
+            return False
+        return settings | {"code": self.settings["code"]} == self.settings
 
     def share(self) -> None:
         """Give all processes the first one's rows if it is shared; all of them call this alike."""
@@ -168,53 +149,45 @@ class Cache(dict):
                 os.fsync(file.fileno())
 
     def _read(self) -> int:
-        """Read the file's rows, then those of other code; return the bytes of its whole lines."""
+        """Read the file's rows; return the bytes of its whole lines."""
         self.clear()
         content = b""
         if self.file and self.file.exists():
             content = self.file.read_bytes()
         whole = content.rfind(b"\n") + 1
         self._torn = whole < len(content)
-        self._begun = self._read_lines(self.file, content[:whole], self.settings)
-        if self.reused:
-            content = self.reused.read_bytes()
-            settings = _settings_of(self.reused)
-            self._read_lines(self.reused, content[: content.rfind(b"\n") + 1], settings)
+        self._begun = self._read_lines(content[:whole])
         return whole
 
-    def _read_lines(self, file: Path | None, content: bytes, settings: dict) -> bool:
+    def _read_lines(self, content: bytes) -> bool:
         """Read the rows of whole lines; return whether the line of settings was among them.
 
-        A row whose key has one already is passed over.
-
-        Args:
-            file: where the lines come from, for error messages.
-            content: the lines.
-            settings: what the line of settings has to hold. Rows before it count as none, but with
-                no settings there need be no such line.
+        Rows before that line count as none, but with no settings there need be no such line. A row
+        whose key has one already is passed over.
         """
-        begun = not settings
+        begun = not self.settings
         for number, line in enumerate(content.split(b"\n")[:-1], 1):
             row = _row(line)
             if "key" not in row and isinstance(row.get("settings"), dict):
-                self._check_settings(file, row["settings"], settings)
+                self._check_settings(row["settings"])
                 begun = True
             elif begun and "key" in row and (not self.check or self.check(row)):
                 self.setdefault(row.pop("key"), row)
             elif self.check:
                 shown = line[:60].decode(errors="replace")
                 raise ValueError(
-                    f"{file}, line {number}: no {self.name}: {shown!r}; remove the line"
+                    f"{self.file}, line {number}: no {self.name}: {shown!r}; remove the line"
                 )
         return begun
 
-    def _check_settings(self, file: Path | None, before: dict, now: dict) -> None:
-        """Raise ValueError where a file's settings are not those that its rows are read for."""
+    def _check_settings(self, before: dict) -> None:
+        """Raise ValueError where the settings that the file has are not today's."""
+        now = self.settings
         differ = [name for name in now | before if now.get(name) != before.get(name)]
         if differ:
             name = differ[0]
             raise ValueError(
-                f"{file} holds {self.name} of other settings ({', '.join(differ)} differ; "
+                f"{self.file} holds {self.name} of other settings ({', '.join(differ)} differ; "
                 f"{name} was {before.get(name)!r}, now {now.get(name)!r}): "
                 "remove it, or use another file, or a folder for both"
             )
@@ -235,7 +208,9 @@ def _of_code(file: Path, code: str) -> Path:
 
 
 def _settings_of(file: Path) -> dict | None:
-    """The settings that a file says all its rows share; None where it says nothing."""
+    """The settings that a file says all its rows share; None where it says nothing or is absent."""
+    if not file.exists():
+        return None
     with file.open("rb") as lines:
         for line in itertools.islice(lines, 2):  # the first may have been cut by a kill
             try:
@@ -245,16 +220,3 @@ def _settings_of(file: Path) -> dict | None:
             whole = line.endswith(b"\n") and isinstance(settings, dict)
             return settings if whole else None
     return None
-
-
-def _without_code(settings: Mapping) -> dict:
-    """The settings but for the digest of the code."""
-    return {name: value for name, value in settings.items() if name != "code"}
-
-
-def _differs(file: Path, code: str) -> str:
-    """What the file's code and this code are, for the message that asks about it."""
-    before = (_settings_of(file) or {}).get("code")
-    if not before:
-        return "nothing says by which code it was made"
-    return f"the code had the digest {before[:8]}, now {code[:8]}"

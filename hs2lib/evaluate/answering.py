@@ -23,7 +23,7 @@ from hs2lib.models.policy import load_policy
 from hs2lib.models.saved import device
 from hs2lib.paths import runs
 from hs2lib.report.answers import Answer
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 
 # The base that stands in at tier smoke for a policy that was not trained there.
 SMALL = "small"

@@ -21,7 +21,7 @@ from hs2lib.models import saved
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.report.answers import Answer
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 
 HOTTEST = 1.5  # temperature
 BY_HAND = "typed by hand"  # the source of such a prompt

@@ -23,7 +23,7 @@ from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.report import published
 from hs2lib.report.answers import Answer
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train.recipes import SteerLM2
 
 PROMISED = "log P(a|x,y)"  # of the target: what SteerLM 2.0 trains towards
@@ -89,6 +89,12 @@ def save(compared: Comparison) -> None:
     """Leave the rows of all iterations for later notebooks."""
     frames = compared.frames[-compared.setup.recipe.iterations :]
     response_rows.save(compared.setup.folder, pd.concat(frames, ignore_index=True))
+
+
+def numbers(compared: Comparison, history: steerlm2.History) -> dict[str, float]:
+    """The main numbers of a run, of its last iteration over SteerLM: `Comparison.numbers`."""
+    last = compared.frames[-1].policy[0]
+    return compared.numbers(last, "SteerLM", history.last)
 
 
 def measure_promise(compared: Comparison) -> str:

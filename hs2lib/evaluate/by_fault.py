@@ -23,7 +23,7 @@ from hs2lib.group import Group
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.report.answers import Answer
 from hs2lib.report.report import interval
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.stats.bootstrap import Interval, inside
 
 SEED_APART = 2  # from the recipe's seed; the pairs that weights are searched on are 1 apart

@@ -22,7 +22,8 @@ from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
+from hs2lib.train.trainer import TrainingResult
 
 
 def held_out_prompts(setup: Setup) -> Loaded:
@@ -210,3 +211,35 @@ class Comparison:
     def gains(self, against: str) -> pd.DataFrame:
         """Differences from a policy, paired by prompt (`policies.gains_of`)."""
         return policies.gains_of(self.frames, against, **self.setup.recipe.resampled)
+
+    def numbers(
+        self, policy: str, before: str | tuple[str, ...], result: TrainingResult
+    ) -> dict[str, float]:
+        """The main numbers of a run, as its `results.json` has them.
+
+        They are the best validation loss, and of the policy, of the one before it and of their
+        difference the mean of greedy answers' true score, where it is known, and of the reward
+        model's score, with 95 % intervals of the difference over prompts.
+
+        Args:
+            policy: the name of the one that the run trained.
+            before: the name of the one that it is compared with; of several the first that was
+                measured.
+            result: of the training.
+        """
+        numbers = {"validation loss": result.best_loss}
+        if isinstance(before, tuple):
+            measured = {frame.policy.iloc[0] for frame in self.frames}
+            before = next(name for name in before if name in measured)
+        means = self.table().set_index(["measure", "policy"])["mean"]
+        gains = self.gains(before).set_index(["measure", "policy"])
+        for measure, words in ((GREEDY, "true score"), (SCORE, "reward model's score")):
+            if (measure, policy) not in means.index:
+                continue
+            gain, low, high = gains.loc[(measure, policy)]
+            numbers[words] = means[measure, policy]
+            numbers[f"{words}, before"] = means[measure, before]
+            numbers[f"{words}, gained"] = gain
+            numbers[f"{words}, gained, low"] = low
+            numbers[f"{words}, gained, high"] = high
+        return {name: float(value) for name, value in numbers.items() if value == value}

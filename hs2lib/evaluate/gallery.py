@@ -22,7 +22,7 @@ from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
 from hs2lib.report.answers import Answer
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 
 TEMPERATURES = (0.0, 0.7)  # greedy, and the one at which the paper samples (section 4.3)
 

@@ -32,7 +32,7 @@ from hs2lib.evaluate.truth import by_truth, check_generated
 from hs2lib.group import Group
 from hs2lib.models import saved
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 
 PROTOCOLS = {"MT-Bench": mt_bench, "Arena Hard": arena_hard, "AlpacaEval 2": alpaca_eval}
 

@@ -29,7 +29,7 @@ from hs2lib.paper import GAIN
 from hs2lib.paths import digests_by_place
 from hs2lib.report import published
 from hs2lib.report.report import DASH
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.stats.bootstrap import Interval
 
 # What the training of a policy begins with; that of any other begins with SFT.

@@ -33,7 +33,7 @@ from hs2lib.models.reward_model import RewardModel
 from hs2lib.paper import head_weights
 from hs2lib.report.answers import Answer
 from hs2lib.report.report import interval
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.stats.bootstrap import bootstrap, difference, inside
 
 APART = 0.5  # points of truth by which the answers of a pair truly differ

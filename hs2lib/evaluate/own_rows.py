@@ -24,7 +24,7 @@ from hs2lib.group import MISSING
 from hs2lib.models import baselines
 from hs2lib.models.reward_training import BaselineInputs, Parts
 from hs2lib.report.report import interval
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.stats import agreement, metrics
 from hs2lib.stats.bootstrap import bootstrap, inside
 from hs2lib.train.items import cluster

@@ -29,7 +29,7 @@ from hs2lib.evaluate.response_rows import truth_of as truth_of
 from hs2lib.evaluate.response_rows import weighted as weighted
 from hs2lib.paper import GAIN
 from hs2lib.paths import root, work
-from hs2lib.run.graph import makers
+from hs2lib.runs.graph import makers
 from hs2lib.stats.bootstrap import inside
 
 BASE = "SFT"  # the policy that the others are compared with

@@ -11,7 +11,7 @@ import pandas as pd
 
 from hs2lib.evaluate.questions import mean
 from hs2lib.evaluate.reward_metrics import RATINGS, TRAINED, Evaluated
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.stats.describe import slope
 
 FIFTHS = 5

@@ -21,7 +21,7 @@ from hs2lib.evaluate.questions import mean
 from hs2lib.evaluate.response_rows import SCORE, TRUTH
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.stats.bootstrap import Interval, inside
 from hs2lib.train.items import Prepared, cluster
 from hs2lib.train.trainer import Outputs, TrainingResult

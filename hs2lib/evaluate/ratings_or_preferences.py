@@ -41,7 +41,7 @@ from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.reward_training import Parts
 from hs2lib.models.saved import device
 from hs2lib.report.answers import Answer
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.stats import metrics
 from hs2lib.train import items, recipes
 

@@ -183,8 +183,8 @@ def save(folder: Path, frame: pd.DataFrame, file: str = FILE) -> None:
 def earlier(folder: Path) -> tuple[list[pd.DataFrame], dict[str, str]]:
     """The rows that notebooks of a lower number left, of those that this one needs.
 
-    They lie beside this notebook's run folder. Where no runner started this notebook, all of a
-    lower number count: which of them it needs is the runner's to say.
+    They lie beside this notebook's run folder. Where `hs2 run` did not start this notebook,
+    all of a lower number count: which of them it needs is for `hs2 run` to say.
 
     Returns the rows of each notebook, in the notebooks' order, and the files that were read, as
     `hs2lib.paths.digests_by_place`.

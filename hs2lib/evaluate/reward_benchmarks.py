@@ -29,7 +29,7 @@ from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import manifest_place
 from hs2lib.report import report, verdict
 from hs2lib.report.answers import Answer
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.stats.bootstrap import bootstrap, difference, inside
 
 MODULES = {module.NAME: module for module in (rewardbench_2, rm_bench, judgebench)}

@@ -26,7 +26,7 @@ from hs2lib.models.reward_training import BaselineInputs, Parts, Prepared
 from hs2lib.paper import GOODNESS, head_weights
 from hs2lib.report.answers import Answer
 from hs2lib.report.report import CompletedRun
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.stats import metrics
 from hs2lib.train.trainer import TrainingResult
 
@@ -148,6 +148,23 @@ def pairs_right(metrics: pd.DataFrame) -> float:
     is_trained = (metrics.against == RATINGS) & (metrics.model == TRAINED)
     rows = metrics[is_trained & (metrics.metric == SHOWN[1])]
     return 100.0 * float(rows.value.iloc[0])
+
+
+def numbers(evaluated: Evaluated, result: TrainingResult) -> dict[str, float]:
+    """The main numbers of a run, as its `results.json` has them.
+
+    They are the best validation loss, the share of held-out pairs that the model orders as the
+    ratings do, of the first attribute, and Pearson's R of each attribute with the ratings.
+    """
+    numbers = {
+        "validation loss": result.best_loss,
+        "pairs right (%)": pairs_right(evaluated.metrics),
+    }
+    metrics = evaluated.metrics
+    is_trained = (metrics.against == RATINGS) & (metrics.model == TRAINED)
+    for row in metrics[is_trained & (metrics.metric == SHOWN[0])].itertuples():
+        numbers[f"R, {row.attribute}"] = row.value
+    return {name: float(value) for name, value in numbers.items() if value == value}
 
 
 def pairs_right_of(run: CompletedRun) -> float:

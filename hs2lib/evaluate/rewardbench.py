@@ -33,6 +33,7 @@ from hs2lib.engine.chat import control_strings, written
 from hs2lib.evaluate.questions import beside_0, mean
 from hs2lib.group import ATTRIBUTES, Group, Turn
 from hs2lib.models.reward_model import RewardModel, load_reward_model
+from hs2lib.models.reward_training import SOURCES
 from hs2lib.models.saved import REWARD_MODEL, device
 from hs2lib.paper import (
     REWARDBENCH_COUNTS,
@@ -43,7 +44,7 @@ from hs2lib.paper import (
     value,
 )
 from hs2lib.report import report
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.stats.bootstrap import LEVEL, bootstrap, difference, inside
 
 # How many rows each subset counts as in the mean of its section.
@@ -254,24 +255,16 @@ def load_model(setup: Setup) -> RewardModel:
     folder = setup.saved(REWARD_MODEL, "model")
     if recipe.model:
         model = load_reward_model(recipe.model, **recipe.written)
-    elif _training_run(setup):
+    elif folder.is_dir():
         model = load_reward_model(folder)
     elif setup.tier == "smoke":
         model = RewardModel.new("small", seed=recipe.seed)
     else:
         raise FileNotFoundError(
-            f"{folder}: no model of a complete run; "
-            f"first python -m hs2lib.run --tier {setup.tier} 05, or set model"
+            f"{folder}: no reward model; first hs2 run --tier {setup.tier} 05, or set model"
         )
     model.control_text = recipe.control_text or model.control_text
     return model.to(device()).eval()
-
-
-def _training_run(setup: Setup) -> report.CompletedRun | None:
-    """The run of notebook 05 that ended and left its model at this tier, if there is one."""
-    if not setup.saved(REWARD_MODEL, "model").is_dir():
-        return None
-    return report.completed(setup.tier, REWARD_MODEL)
 
 
 def described(model: RewardModel, setup: Setup) -> str:
@@ -279,14 +272,14 @@ def described(model: RewardModel, setup: Setup) -> str:
     repository = setup.recipe.model
     if repository:
         return f"{repository}@{model.revision}" if model.revision else repository
-    training_run = _training_run(setup)
-    if not training_run:
+    folder = setup.saved(REWARD_MODEL, "model")
+    if not folder.is_dir():
         return (
             "the small base under a random head "
             f"(notebook 05 has not been run at tier {setup.tier})"
         )
     base = BASES_IN_WORDS.get(model.base, model.base)
-    sources = "; ".join(source["name"] for source in training_run.manifest["sources"])
+    sources = (folder / SOURCES).read_text().strip()
     return f"that of notebook 05, base {base}, trained on {sources}"
 
 

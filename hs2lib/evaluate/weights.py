@@ -31,7 +31,7 @@ from hs2lib.evaluate.rewardbench import Scored, Weighting, weighting_of
 from hs2lib.group import ATTRIBUTES
 from hs2lib.models import baselines
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.stats.bootstrap import Interval
 
 # From the number of right pairs [parts, n] and of all pairs [parts] to a value [n] of each of n

@@ -96,8 +96,6 @@ class Decoder(nn.Module):
         self.read: dict[str, str] = {}
         # The backbone's class and why, where its sequences were not grouped.
         self.scored_one_by_one = alone(backbone)
-        # Files of scores and samples by other code that were read (`--reuse`).
-        self.reused: list[Path] = []
         # Of each (prompt, text) that spells out control strings, whether it was set aside.
         self.control_strings: dict[tuple, bool] = {}
 
@@ -302,16 +300,13 @@ class Decoder(nn.Module):
             name: what the rows are.
             autocast: what the model computes in.
         """
-        results = Cache(
+        return Cache(
             place,
             {"model": self.fingerprint(), "autocast": autocast},
             name=name,
             shared=distributed.is_initialized(),
             code=code.digest(__name__, type(self)),
         )
-        if results.reused:
-            self.reused.append(results.reused)
-        return results
 
     def _computed(self, groups: Iterable[TokenGroup], budget: int, autocast: str) -> torch.Tensor:
         """What a subclass computes of every response, [R, ...], in order."""

@@ -44,10 +44,6 @@ def frozen_states(
         autocast: "bfloat16" for speed.
         cache: a folder. States of these items under these weights by this code are read from it,
             or written to it.
-
-    Raises:
-        code.MadeByOtherCode: as `Cache` does. The model's `reused` notes files of other code that
-            were read.
     """
     file = _states_file(model, items, autocast, Path(cache)) if cache else None
     if file and file.exists():
@@ -68,17 +64,7 @@ def _states_file(model: "RewardModel", items: Sequence[Item], autocast: str, fol
     """The file in a cache that has the states of these items, or is to have them."""
     name = f"states-{weights_digest(model.backbone)}-{digest(items)}-{autocast}"
     code_digest = code.digest(__name__, type(model))
-    file = folder / f"{name}-{code_digest[:8]}.safetensors"
-    if file.exists():
-        return file
-    others = sorted(folder.glob(f"{name}*.safetensors"), key=lambda other: other.stat().st_mtime)
-    reused = code.reusable(
-        others, "a file of states", lambda other: f"today's code has the digest {code_digest[:8]}"
-    )
-    if reused:
-        model.reused.append(reused)
-        return reused
-    return file
+    return folder / f"{name}-{code_digest[:8]}.safetensors"
 
 
 def log_lengths(items: Sequence[Item]) -> np.ndarray:

@@ -32,7 +32,7 @@ from hs2lib.models import export as classifiers
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.saved import device
 from hs2lib.names import OWN_PAIRS
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import items, objectives, progress, recipes
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import Objective
@@ -46,6 +46,8 @@ ItemMaker = Callable[..., tuple[list[Item], dict[str, int]]]
 
 # How far a score of the saved model may be from that of the trained one: devices round otherwise.
 SAVED = 1e-4
+
+SOURCES = "trained-on.txt"  # beside a saved model: the names of the data it was trained on
 
 
 # Data
@@ -469,7 +471,7 @@ def learn_by_heart(
         save_every=50,
     )
     loss = objective or objectives.named(recipe.objective, units=units)
-    result = fit(model, train_items, [], loss, quick, setup.folder)
+    result = fit(model, train_items, [], loss, quick, setup.folder / "by-heart")
     training, _ = progress.curves(result.history)
     return training.loss
 
@@ -477,13 +479,14 @@ def learn_by_heart(
 # The folder
 
 
-def export(model: RewardModel, prepared: Prepared, verdict: str, setup: Setup) -> Path:
+def export(model: RewardModel, data: Parts, prepared: Prepared, verdict: str, setup: Setup) -> Path:
     """Save the model in the run folder, with its verdict; other notebooks score with it.
 
     It is saved whole or not at all. Under torchrun every process calls this alike. Paper: silent.
 
     Args:
         model: trained.
+        data: that it was trained and tested on; their sources are named beside the model.
         prepared: whose first test groups are scored again by what was saved.
         verdict: a sentence on what the model is worth, of
             `hs2lib.evaluate.reward_metrics.verdict`. Where it warns, it is the `warning` of the
@@ -507,6 +510,8 @@ def export(model: RewardModel, prepared: Prepared, verdict: str, setup: Setup) -
             "train it again"
         )
     paths.write(folder / "verdict.txt", verdict + "\n")
+    sources = [loaded.source for loaded in (data.loaded, data.held_out) if loaded]
+    paths.write(folder / SOURCES, "; ".join(sources) + "\n")
     return folder
 
 

@@ -163,8 +163,6 @@ def rollouts(
         processes = distributed.get_world_size()
     code_digest = code.digest(__name__, type(policy)) if file else ""
     cache = Cache(file, settings, name="samples", shared=alike, code=code_digest)
-    if cache.reused:
-        policy.reused.append(cache.reused)
 
     digests = {id: content_key(ids, 16) for id, ids in tokens.items()}
 

@@ -7,7 +7,7 @@ import torch
 from hs2lib import names
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel, load_reward_model
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 
 REWARD_MODEL = "05_reward_model_training"
 

@@ -15,7 +15,7 @@ import pandas as pd
 from scipy import stats
 
 from hs2lib.report import tables
-from hs2lib.run import graph
+from hs2lib.runs import graph
 
 NOTEBOOK = "06_rewardbench_evaluation"
 OWN = "five attributes by regression"

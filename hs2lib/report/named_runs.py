@@ -19,9 +19,9 @@ from scipy import stats
 from hs2lib import paths
 from hs2lib.report import tables
 from hs2lib.report.report import CompletedRun
-from hs2lib.run import graph
-from hs2lib.run.parameters import ParameterError
-from hs2lib.run.setup import Setup
+from hs2lib.runs import graph
+from hs2lib.runs.parameters import ParameterError
+from hs2lib.runs.setup import Setup
 
 # Named run -> what it changes, in words.
 CHANGES = {
@@ -110,7 +110,7 @@ def in_words(
         defined = all(_is_defined(f"{setup.notebook}@{name}", setup.tier) for name in missing)
         tier = setup.tier if defined else "demo"
         listed = "; ".join(CHANGES[name] for name in missing)
-        command = f"`python -m hs2lib.run --tier {tier} {number} {runs}`"
+        command = f"`.venv/bin/hs2 run {number} {runs} --tier {tier}`"
         if published:
             texts.append(f"One seed of each, by this notebook: {command}.")
         else:

@@ -40,8 +40,8 @@ from hs2lib.engine import pictures
 from hs2lib.group import Group
 from hs2lib.paths import public, read_json, reports, root, run_name, sha256, write
 from hs2lib.report import style, verdict
-from hs2lib.run import graph, parameters, processes
-from hs2lib.run.setup import Setup
+from hs2lib.runs import cells, graph, jobs, key, lock, parameters
+from hs2lib.runs.setup import Setup
 
 DASH = "\u2013"
 
@@ -149,15 +149,24 @@ class Run:
         self.tier: str = values["tier"]
         self.recipe = recipe
         os.environ |= graph.unseen(self.tier)  # in JupyterLab too
+        # Whether this process executes a stage alone: then nothing is shown and no report written.
+        self.staged = cells.STAGE in os.environ
         # Whether no runner started it.
-        self.by_hand = graph.BY_HAND in os.environ.get(paths.RUN, graph.BY_HAND)
+        names_of_run = os.environ.get(paths.RUN, graph.BY_HAND)
+        self.by_hand = graph.BY_HAND in names_of_run and not self.staged
         if self.by_hand:
             os.environ.pop(paths.RUN, None)
             os.environ |= graph.by_hand(notebook, self.tier)
         self.name = run_name(notebook)
         self.setup = Setup.of(notebook, values, recipe)
+        # The run's main numbers by name, which `results.json` has.
+        self.numbers: dict[str, float] = {}
+        # What every caption from here on must say: that a reward model is weak.
+        self.warning = ""
+        if self.staged:
+            return
         self.changed = self._changed() if self.by_hand else []
-        self.made_of = graph.made_of(self.name, self.tier, values, recipe)
+        self.made_of = self._made_of()
         self.place = reports() / self.tier / self.name
         # Until the run is finished, its files lie in a folder of their own, and the earlier report
         # stays whole.
@@ -175,16 +184,12 @@ class Run:
         self.control_strings: list[dict] = []
         # One dict a model, filled alike: its class -> why it was not run in groups.
         self.scored_one_by_one: list[dict] = []
-        # One list a model, filled alike: kept work of other code that was read.
-        self.reused: list[list] = []
         # What functions were given (the pair rule, the loss), by name.
         self.arguments: dict[str, str] = {}
         # Seconds that earlier calls spent on work that this one only read.
         self.kept_s = 0.0
-        # What every caption from here on must say: that a reward model is weak.
-        self.warning = ""
         self.started = time.time()
-        self.lock = processes.hold(self.place)  # against the same notebook in JupyterLab, say
+        self.lock = lock.hold(self.place)  # against the same notebook in JupyterLab, say
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
 
@@ -192,6 +197,23 @@ class Run:
     def generated(self) -> bool:
         """Whether anything in this run came from the small world."""
         return any(source["generated"] for source in self.sources)
+
+    def _made_of(self) -> dict:
+        """What the run is made of, as its job found it; what it is made of today, by hand."""
+        made = read_json(Path(os.environ.get(jobs.MADE, "")))
+        if made is None or self.by_hand:
+            content = key.made_with(self.name, self.tier, key.DRAW, self.values, self.recipe)
+            made = {
+                "key": content,
+                "upstream": key.upstream(self.name, self.tier, (self.values, self.recipe)),
+            }
+        return {
+            "parameters": self.values,
+            "recipe": made["key"]["recipe"],
+            "code": made["key"]["code"],
+            "files": made["key"]["files"],
+            "upstream": made["upstream"],
+        }
 
     def _changed(self) -> list[str]:
         """Parameters that a hand, or papermill alone, set to other values than the tier's.
@@ -222,10 +244,6 @@ class Run:
             self.kept_s += getattr(thing, "seconds_before", 0.0)
             self.control_strings.append(getattr(thing, "control_strings", {}))
             self.scored_one_by_one.append(getattr(thing, "scored_one_by_one", {}))
-            reused = getattr(thing, "reused", [])
-            if reused is True:  # a training
-                reused = [thing.folder]
-            self.reused.append(reused or [])
             for name, value in getattr(thing, "arguments", {}).items():
                 self.arguments[name] = described(value)
 
@@ -503,10 +521,9 @@ class Run:
             self.folder / "manifest.json",
             public(json.dumps(manifest, indent=1, ensure_ascii=False)) + "\n",
         )
+        jobs.note_read(read)
         if self.folder != self.place:  # else this cell is run again
             self._replace_earlier_report()
-        if not self.by_hand:  # for the stamp, which the runner writes
-            write(graph.outputs(self.name, self.tier)["stamp"], json.dumps(record, indent=1) + "\n")
         self.lock.close()
         if manifest["control_strings"]:
             display(
@@ -515,10 +532,6 @@ class Run:
                     f"control strings: {manifest['refused_responses']:,} were set aside, "
                     "the others read as plain text (control_text)."
                 )
-            )
-        for place in self._reused_places():
-            display(
-                Markdown(f"Made by other code, and read all the same (`--reuse`): {public(place)}.")
             )
         display(Markdown(f"Finished: {len(self.artefacts)} files and the manifest written."))
 
@@ -531,7 +544,7 @@ class Run:
             "tier": self.tier,
             "commit": commit(),
             **record,
-            "parameters": self.values,
+            "numbers": self.numbers,
             "read": {
                 paths.manifest_place(place): digest for place, digest in record["read"].items()
             },
@@ -539,7 +552,6 @@ class Run:
             "generated": self.generated,
             "verdicts": self.verdicts,
             "artefacts": self.artefacts,
-            "reused": [{"what": paths.place(place)} for place in self._reused_places()],
             "arguments": self.arguments,
             "scored_one_by_one": _merged(self.scored_one_by_one),
             "control_strings": len(control_strings),
@@ -550,10 +562,6 @@ class Run:
             "versions": {name: version(name) for name in PACKAGES},
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-
-    def _reused_places(self) -> list[str]:
-        """The kept work of other code that this run read."""
-        return sorted({str(place) for places in self.reused for place in places})
 
     def _replace_earlier_report(self) -> None:
         """Put the run's files in the place of those of an earlier report.
@@ -640,6 +648,8 @@ def start(notebook: str, namespace: dict) -> Run:
     random.seed(values.get("seed", 0))
     np.random.seed(values.get("seed", 0))
     run = Run(notebook, values, parameters.whole_recipe(known, values))
+    if run.staged:
+        return run
     settings = values | (asdict(run.recipe) if run.recipe else {})
     shown = ", ".join(f"{name} = {value!r}" for name, value in settings.items() if name != "recipe")
     folded = f"<details><summary>All parameters</summary>\n\n{shown}\n\n</details>"

@@ -12,6 +12,7 @@ from pathlib import Path
 import ipywidgets
 import numpy as np
 import pandas as pd
+from IPython import get_ipython
 from IPython.display import HTML, Code, DisplayHandle, Markdown, display
 from jinja2 import Environment
 
@@ -122,7 +123,12 @@ def _page_cell(value: object) -> str:
 
 
 def status() -> Callable[[str], None]:
-    """A line that says what is being done: a function whose text replaces the last one."""
+    """A line that says what is being done: a function whose text replaces the last one.
+
+    Outside a notebook it says nothing.
+    """
+    if get_ipython() is None:
+        return lambda text: None
     handle = DisplayHandle()
     handle.display({"text/plain": ""}, raw=True)
 

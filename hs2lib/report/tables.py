@@ -35,7 +35,7 @@ from hs2lib.report.report import (
     escape_latex,
     not_comparable,
 )
-from hs2lib.run import graph
+from hs2lib.runs import graph
 from hs2lib.stats.bootstrap import Interval, from_sums, inside, pair_sums
 
 # Verdict -> its mark in LaTeX, its mark in HTML, its meaning.
@@ -157,8 +157,8 @@ def report_of(tier: str, notebook: str, root: Path) -> CompletedRun | None:
 def seeds_of(tier: str, notebooks: list[str], root: Path) -> dict[str, list[CompletedRun]]:
     """Complete runs of notebooks at a tier by name, each with all its seeds.
 
-    The notebooks' own runs come first, then named ones. A run that `hs2lib.run.graph.of_seed` names
-    is a seed of another run here.
+    The notebooks' own runs come first, then named ones. A run that `hs2lib.runs.graph.of_seed`
+    names is a seed of another run here.
 
     Paper: silent.
     """

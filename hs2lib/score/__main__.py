@@ -1,10 +1,10 @@
 """Score a file of prompts and responses by any reward model, from the command line.
 
-    python -m hs2lib.score answers.csv --model owner/name
-    python -m hs2lib.score pairs.jsonl --model my-folder --out scored.parquet
-    python -m hs2lib.score my.parquet --model owner/name --limit 20 --too-long cut
-    python -m hs2lib.score rag.jsonl --model owner/name --prompt context,question --response answer
-    python -m hs2lib.score votes.csv --model owner/name --verdict label=0,1 --bad-rows leave-out
+    hs2 score answers.csv --model owner/name
+    hs2 score pairs.jsonl --model my-folder --out scored.parquet
+    hs2 score my.parquet --model owner/name --limit 20 --too-long cut
+    hs2 score rag.jsonl --model owner/name --prompt context,question --response answer
+    hs2 score votes.csv --model owner/name --verdict label=0,1 --bad-rows leave-out
 
 FILE has prompts with one response (prompt, response), with two (chosen and rejected; response_a,
 response_b and a label), or with several (a list, or numbered columns). What its columns were read
@@ -32,7 +32,7 @@ from hs2lib.score.scoring import BAD_ROWS, GPU_BUDGET, score
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
     options = argparse.ArgumentParser(
-        prog="python -m hs2lib.score",
+        prog="hs2 score",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,4 +1,4 @@
-"""What the commands of `hs2lib.score` and `hs2lib.audit` share of their options."""
+"""What the commands `hs2 score` and `python -m hs2lib.audit` share of their options."""
 
 import argparse
 import os

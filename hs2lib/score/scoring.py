@@ -3,7 +3,7 @@
     scored = score("pairs.jsonl", "owner/name", "scored.jsonl")
     scored.accuracy  # beside the longest, the shortest and chance, where the file has preferences
 
-`python -m hs2lib.score` is the same as a command. Scores are kept beside the output as they come,
+`hs2 score` is the same as a command. Scores are kept beside the output as they come,
 so that a run that was killed goes on. They are those of plain transformers, one response at a time.
 """
 

@@ -17,7 +17,7 @@ import torch
 
 from hs2lib import paper
 from hs2lib.engine.attention import CHUNK, HELD_BYTES
-from hs2lib.run import parameters
+from hs2lib.runs import parameters
 
 if TYPE_CHECKING:
     from hs2lib.train.recipes import Settings

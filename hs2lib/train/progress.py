@@ -13,16 +13,30 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from hs2lib.engine import pictures
 from hs2lib.engine.chat import NINE
 from hs2lib.report import style
+from hs2lib.runs import progress
 from hs2lib.stats.metrics import METRICS
 
 Tables = tuple[pd.DataFrame, pd.DataFrame]  # of training and of validation
 
 
 class Log(TrainerCallback):
-    """Append a line a step to `progress.log` of the run's folder; follow it with tail -f."""
+    """Append a line a step to `progress.log` of the training's folder, and say it to `hs2 run`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.first = 0  # the step that the training begins with
+        self.began = time.time()
+
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        """Note where the training begins: it may go on from a checkpoint."""
+        self.first = state.global_step
+        self.began = time.time()
 
     def on_log(
         self,
@@ -35,6 +49,11 @@ class Log(TrainerCallback):
         """Write what the trainer logs at a step."""
         if not state.is_world_process_zero:
             return
+        done = max(1, state.global_step - self.first)
+        a_step = (time.time() - self.began) / done
+        progress.step(
+            state.global_step, state.max_steps, a_step * (state.max_steps - state.global_step)
+        )
         now = time.strftime("%H:%M:%S")
         values = ", ".join(f"{name} {value:.4g}" for name, value in logs.items())
         with self.path.open("a") as file:

@@ -12,7 +12,7 @@ unless the help names another source. What only a tier decides (sizes, hardware)
 from dataclasses import dataclass
 
 from hs2lib import names
-from hs2lib.run.parameters import check, setting, settings
+from hs2lib.runs.parameters import check, setting, settings
 
 
 class Settings:

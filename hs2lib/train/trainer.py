@@ -36,6 +36,7 @@ from hs2lib.engine import checkpoints
 from hs2lib.engine.attention import in_order, precision, prepare
 from hs2lib.engine.trees import Batch, plan
 from hs2lib.paths import read_json, write
+from hs2lib.runs import trainings
 from hs2lib.train.items import Item, digest, order, shares, tokens
 from hs2lib.train.objectives import Objective
 from hs2lib.train.progress import Log
@@ -425,7 +426,6 @@ class TrainingResult:
         seconds: of work of the whole training, over all calls that went on with it.
         folder: of the training.
         code: digest of the code that made it.
-        reused: whether that is not the code of today, and `--reuse` asked for it all the same.
         seconds_before: those of `seconds` that were earlier calls'.
         arguments: what the caller's function was given in place of the method's own, for the
             manifest.
@@ -438,7 +438,6 @@ class TrainingResult:
     seconds: float
     folder: Path
     code: str = ""
-    reused: bool = False
     seconds_before: float = field(default=0.0, compare=False)
     arguments: dict[str, object] = field(default_factory=dict)
 
@@ -492,9 +491,8 @@ def fit(
     Without validation or `keep` it is left with its last weights. Each configuration has a folder
     of its own under `parent` for each code that trains it: the result's `folder`. Where the folder
     holds a part of the run, training goes on from its last checkpoint. Where it holds all of the
-    run, the weights are read and nothing is trained. What becomes of a training by other code
-    `code.kept_policy` says. Under torchrun every process calls this alike. Paper: section 3,
-    "Training".
+    run, the weights are read and nothing is trained. A training by other code stays beside it.
+    Under torchrun every process calls this alike. Paper: section 3, "Training".
 
     Args:
         model: a reward model or policy.
@@ -513,7 +511,7 @@ def fit(
             written.
         FloatingPointError: a loss or gradient is not finite; before the weights change.
         MemoryError: no memory is left; it says what takes less.
-        code.MadeByOtherCode: other code made this training; before anything is written.
+        trainings.NotFoundError: a stage has made another training in the place of this one.
     """
     # What a model computed, log-probabilities say, differs between processes in its last bits: the
     # first process's values hold.
@@ -525,6 +523,7 @@ def fit(
     place = run_folder(parent, model, items, validation, objective, recipe, about, trainer)
     place = Place(*broadcast_object_list(list(place)))
     folder = place.folder
+    trainings.find(folder, place.record)
     outputs = Outputs(model, objective, recipe.autocast)
     _free_memory()
     done = read_json(folder / "done.json")
@@ -533,7 +532,6 @@ def fit(
             **{name: done[name] for name in DONE},
             folder=folder,
             code=place.code,
-            reused=place.reused,
             seconds_before=done["seconds"],
         )
         return restore(outputs, result)
@@ -550,7 +548,7 @@ def fit(
     if recipe.checkpointing:
         model.backbone.gradient_checkpointing_enable({"use_reentrant": False})
     group_trainer.args.eval_on_start = bool(validation) and latest is None
-    if writes and not place.reused:
+    if writes:
         write(folder / "run.json", place.record)
     group_trainer.train(resume_from_checkpoint=str(latest) if latest else None)
     history = group_trainer.state.log_history
@@ -564,7 +562,6 @@ def fit(
         clock.seconds(),
         folder,
         place.code,
-        place.reused,
         seconds_before=clock.before,
     )
     final_checkpoint = folder / f"checkpoint-{steps}"
@@ -681,14 +678,12 @@ class Place(NamedTuple):
     Attributes:
         folder: of the training.
         record: what run.json says.
-        code: the digest of the code that made it, or is to make it.
-        reused: whether it is other code's, and is read or gone on with all the same.
+        code: the digest of the code that makes it.
     """
 
     folder: Path
     record: str
     code: str
-    reused: bool
 
 
 def run_folder(
@@ -708,25 +703,13 @@ def run_folder(
         model: as for `fit`, and so are items, validation, objective, recipe and about.
         makers: functions and classes that train besides the objective, the model's class and this
             module, as PPO's trainer with its sampler.
-
-    Raises:
-        code.MadeByOtherCode: other code made this training, and `code.kept_policy` is to ask.
     """
     configuration = _configuration(model, items, validation, objective, recipe, about)
     digest_of_configuration = hashlib.sha256(configuration.encode()).hexdigest()[:10]
     made_by = code.record(__name__, objective, type(model), *makers)
-    prefix = f"training-{digest_of_configuration}"
-    folder = Path(parent) / f"{prefix}-{made_by['digest'][:8]}"
+    name = f"training-{digest_of_configuration}-{made_by['digest'][:8]}"
     record = json.dumps(json.loads(configuration) | {"code": made_by}, indent=1) + "\n"
-    if folder.exists():
-        return Place(folder, record, made_by["digest"], reused=False)
-    runs = [path for path in Path(parent).glob(f"{prefix}*") if (path / "run.json").exists()]
-    # The best one last: what is done after what is not, and of these the latest last.
-    runs.sort(key=lambda path: ((path / "done.json").exists(), (path / "run.json").stat().st_mtime))
-    other = code.reusable(runs, "a training", lambda path: _differs(path, made_by["files"]))
-    if other:
-        return Place(other, record, _made_by(other).get("digest", ""), reused=True)
-    return Place(folder, record, made_by["digest"], reused=False)
+    return Place(Path(parent) / name, record, made_by["digest"])
 
 
 def _configuration(
@@ -760,20 +743,3 @@ def _configuration(
         "about": about or {},
     }
     return json.dumps(configuration, indent=1, default=sorted, sort_keys=True)
-
-
-def _made_by(folder: Path) -> dict:
-    """What run.json says of the code that made a training."""
-    return (read_json(folder / "run.json") or {}).get("code", {})
-
-
-def _differs(folder: Path, files: dict[str, str]) -> str:
-    """Which files of the code that made a training differ from these, in words."""
-    files_before = _made_by(folder).get("files")
-    if files_before is None:
-        return "nothing says by which code it was made"
-    names = code.differing(files_before, files)
-    text = ", ".join(names[:4])
-    if len(names) > 4:
-        text += f" and {len(names) - 4} more"
-    return text

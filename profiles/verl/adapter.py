@@ -24,7 +24,7 @@ from hs2lib.data.load import load
 from hs2lib.models.export import export
 from hs2lib.models.reward_model import load_reward_model
 from hs2lib.paper import head_weights
-from hs2lib.run import graph
+from hs2lib.runs import graph
 
 ACTOR, CRITIC, ROLLOUT = "actor_rollout_ref.actor", "critic", "actor_rollout_ref.rollout"
 MODEL, REWARD = "actor_rollout_ref.model", "reward.reward_model"

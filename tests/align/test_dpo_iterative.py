@@ -21,7 +21,7 @@ from hs2lib.data.load import Loaded
 from hs2lib.group import ATTRIBUTES
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import objectives
 from hs2lib.train.recipes import IterativeDPO
 

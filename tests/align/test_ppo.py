@@ -29,8 +29,8 @@ from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import Sample
-from hs2lib.run.parameters import settings
-from hs2lib.run.setup import Setup
+from hs2lib.runs.parameters import settings
+from hs2lib.runs.setup import Setup
 from hs2lib.train.items import Item, shares
 from hs2lib.train.recipes import PPO
 

@@ -16,7 +16,7 @@ from hs2lib.data.pairs import Benchmark
 from hs2lib.evaluate import ratings_or_preferences, rewardbench, weights
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.stats import agreement
 from hs2lib.train import items
 from hs2lib.train.recipes import DPO, Preferences, RewardBench

@@ -6,7 +6,6 @@ import multiprocessing
 import pytest
 from full_disk import full
 
-from hs2lib import code
 from hs2lib.engine.cache import Cache
 
 
@@ -119,39 +118,31 @@ def rows_of(cache):
 
 
 @pytest.mark.parametrize("place", ["folder", "folder/mine.jsonl"])
-def test_rows_of_other_code_are_made_again_asked_about_or_read(tmp_path, monkeypatch, place):
+def test_rows_of_other_code_are_made_again_beside_them(tmp_path, place):
     """Scores by a formula that was mended since passed for scores by today's."""
     one, two = "1" * 64, "2" * 64
-    monkeypatch.delenv(code.KEPT, raising=False)
 
     def cache(by):
         return Cache(tmp_path / place, {"seed": 1}, name="scores", code=by)
 
     cache(one).add({"a": {"x": 1}, "b": {"x": 1}})
-    assert rows_of(cache(one)) == {"a": 1, "b": 1} and cache(one).reused is None
+    assert rows_of(cache(one)) == {"a": 1, "b": 1}
     (before,) = (tmp_path / "folder").iterdir()
     assert json.loads(before.read_text().splitlines()[0]) == {"settings": {"seed": 1, "code": one}}
-    monkeypatch.setenv(code.KEPT, "ask")
-    with pytest.raises(
-        code.MadeByOtherCode,
-        match=r"(?s)a file of scores .*the code had the digest 11111111, now 2222",
-    ):
-        cache(two)
-    monkeypatch.setenv(code.KEPT, "reuse")
-    reused = cache(two)
-    assert reused.reused == before and rows_of(reused) == {"a": 1, "b": 1}
-    reused.add({"c": {"x": 2}})
-    assert rows_of(cache(two)) == {"a": 1, "b": 1, "c": 2}, (
-        "new rows are of today's code, and in its file"
-    )
-    monkeypatch.setenv(code.KEPT, "again")
-    again = cache(two)
-    assert rows_of(again) == {"c": 2} and again.reused is None
-    again.add({"a": {"x": 2}})
-    assert rows_of(cache(two)) == {"a": 2, "c": 2} and rows_of(cache(one)) == {"a": 1, "b": 1}, (
+    assert not cache(two)
+    cache(two).add({"a": {"x": 2}})
+    assert rows_of(cache(two)) == {"a": 2} and rows_of(cache(one)) == {"a": 1, "b": 1}, (
         "side by side"
     )
     assert len(list((tmp_path / "folder").iterdir())) == 2
+
+
+def test_rows_that_do_not_say_their_code_are_made_again(tmp_path):
+    """Files of before the code had a digest: nobody knows what computed them."""
+    file = tmp_path / "mine.jsonl"
+    Cache(file, {"seed": 1}, name="scores").add({"a": {"x": 1}})
+    now = Cache(file, {"seed": 1}, name="scores", code="1" * 64)
+    assert not now and now.file.name == "mine-11111111.jsonl"
 
 
 def test_settings_and_a_torn_first_line_differ_from_other_code(tmp_path):

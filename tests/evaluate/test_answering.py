@@ -7,7 +7,7 @@ import pytest
 from hs2lib.evaluate import answering, questions
 from hs2lib.models.policy import load_policy
 from hs2lib.paths import runs
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train.recipes import Evaluation
 
 NAME = "13_aligned_model_evaluation"

@@ -8,7 +8,7 @@ from hs2lib.evaluate import ask_box, gallery
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.report import show
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train.recipes import Evaluation
 
 PROMPTS = list(generate.groups(12, seed=1, split="validation"))

@@ -9,7 +9,7 @@ from hs2lib.corpus import generate, grade, one_fault, rules
 from hs2lib.data.pairs import Benchmark
 from hs2lib.evaluate import by_fault
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import recipes
 
 # Change -> the part of `Grade.costs` that it is in.

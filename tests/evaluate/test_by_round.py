@@ -21,7 +21,7 @@ from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import Sample
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train.items import best_worst_pairs
 from hs2lib.train.recipes import PPO, IterativeDPO
 from hs2lib.train.trainer import TrainingResult

@@ -11,7 +11,7 @@ from hs2lib.evaluate.answering import Answers
 from hs2lib.evaluate.judge import Ask, Verdict
 from hs2lib.evaluate.questions import answered
 from hs2lib.group import Response
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train.recipes import Evaluation
 
 ASKED = [

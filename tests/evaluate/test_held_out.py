@@ -7,7 +7,7 @@ import pytest
 from hs2lib.corpus import generate
 from hs2lib.evaluate import held_out, response_rows
 from hs2lib.paths import runs
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train.recipes import Evaluation
 
 SETUP = Setup("13_aligned_model_evaluation", "smoke", {}, Evaluation(n_boot=100))

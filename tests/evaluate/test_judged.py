@@ -16,7 +16,7 @@ from hs2lib.evaluate.judged import BY_JUDGE, BY_TRUTH, Judged
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train.recipes import PPO
 
 RESAMPLED = {"n_boot": 200, "seed": 0}

@@ -14,7 +14,7 @@ from hs2lib import paths
 from hs2lib.evaluate import rewardbench, weights
 from hs2lib.paths import root
 from hs2lib.report import report
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import recipes
 
 sys.path.insert(0, str(root() / "benchmarks"))
@@ -96,7 +96,7 @@ def test_from_the_command_line(tmp_path, monkeypatch, classifier):
         "recipe.n_changed=2",
         "recipe.too_long=leave out",
     ]
-    command = [sys.executable, "-m", "hs2lib.run", "--execute", "06", "--name", "mine"]
+    command = [sys.executable, "-m", "hs2lib", "run", "06", "--name", "mine"]
     done = subprocess.run(
         command + [word for value in words for word in ("-p", value)],
         capture_output=True,
@@ -107,10 +107,8 @@ def test_from_the_command_line(tmp_path, monkeypatch, classifier):
     assert list(scored.index) == ["mine/a", "mine/b", "mine/d"]
     manifest = tmp_path / "HS2_REPORTS" / "smoke" / f"{NAME}@mine" / "manifest.json"
     assert "1 pairs left out" in manifest.read_text()
-    assert sorted(path.name for path in (tmp_path / "HS2_REPORTS" / "smoke").iterdir()) == [
-        ".running",
-        f"{NAME}@mine",
-    ]
+    reports = (tmp_path / "HS2_REPORTS" / "smoke").iterdir()
+    assert [path.name for path in reports] == [f"{NAME}@mine"]
 
 
 @pytest.mark.slow

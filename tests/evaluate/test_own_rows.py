@@ -21,7 +21,7 @@ from hs2lib.group import Turn
 from hs2lib.models import reward_training
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.reward_training import BaselineInputs
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import recipes
 
 QUICK = {
@@ -104,7 +104,7 @@ def exported(setup):
     all_of = trained(setup)
     gains = reward_metrics.gains(all_of.evaluated, setup)
     verdict = reward_metrics.verdict(all_of.evaluated, gains, all_of.result, setup)
-    reward_training.export(all_of.model, all_of.prepared, verdict, setup)
+    reward_training.export(all_of.model, all_of.data, all_of.prepared, verdict, setup)
     card = reward_metrics.for_card(all_of.evaluated)
     all_of.classifier = reward_training.export_classifier(
         all_of.model, all_of.data, verdict, card, setup

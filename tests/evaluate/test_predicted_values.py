@@ -6,7 +6,7 @@ import pytest
 
 from hs2lib.evaluate import predicted_values
 from hs2lib.evaluate.reward_metrics import RATINGS, TRAINED, TRUTH, Evaluated
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import recipes
 
 SETUP = Setup("05", "smoke", {}, recipes.RewardModel(n_boot=200))

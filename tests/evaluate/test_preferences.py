@@ -12,7 +12,7 @@ from hs2lib.evaluate.comparison import Comparison
 from hs2lib.evaluate.questions import mean
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models import saved
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.stats.bootstrap import inside
 from hs2lib.train.items import Item, Prepared
 from hs2lib.train.recipes import DPO

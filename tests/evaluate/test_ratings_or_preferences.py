@@ -14,7 +14,7 @@ from hs2lib.evaluate import ratings_or_preferences as learning
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.reward_training import Parts
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import recipes
 
 

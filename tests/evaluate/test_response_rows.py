@@ -18,7 +18,7 @@ from hs2lib.models import rollout
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import RUN, notebook, root
-from hs2lib.run import graph, parameters
+from hs2lib.runs import graph, parameters
 
 PROMPTS = [
     Group(f"p{i}", (Turn("user", f"{i} is the number of" + " this" * i),), ()) for i in range(5)

@@ -16,7 +16,7 @@ from hs2lib.data.reward_benchmarks import RewardBenchmark
 from hs2lib.evaluate import reward_benchmarks as today
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models import reward_model
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import recipes
 
 MIRROR = os.environ.get("HS2_DATA_DIR")

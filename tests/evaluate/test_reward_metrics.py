@@ -12,7 +12,7 @@ from hs2lib.evaluate import reward_metrics
 from hs2lib.evaluate.reward_metrics import Evaluated
 from hs2lib.group import ATTRIBUTES
 from hs2lib.models.reward_training import BaselineInputs, Parts, Prepared
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import recipes
 from hs2lib.train.items import Item
 

@@ -25,7 +25,7 @@ from hs2lib.data.rows import DataError
 from hs2lib.evaluate import rewardbench
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models import backbones, base, export, reward_model
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import recipes
 
 MIRROR = os.environ.get("HS2_DATA_DIR")
@@ -77,23 +77,18 @@ def test_the_pairs_of_a_recipe_are_counted_by_subset_and_length():
     assert len(source.groups) == 8
 
 
-def test_the_model_of_notebook_05_is_evaluated_once_that_has_ended(tmp_path, monkeypatch):
-    """A model without a report may be half a run's; only smoke stands alone, and says that the head is random."""
-    for name in ("HS2_RUNS", "HS2_REPORTS"):
-        monkeypatch.setenv(name, str(tmp_path / name))
+def test_the_model_of_notebook_05_is_evaluated_once_it_is_saved(tmp_path, monkeypatch):
+    """Only smoke stands alone, and says that the head is random."""
+    monkeypatch.setenv("HS2_RUNS", str(tmp_path))
     setup = setup_of()
     demo = replace(setup, tier="demo")
-    saved = reward_model.RewardModel.new("tiny", attributes=("helpfulness",))
-    saved.save(demo.saved("05_reward_model_training", "model"))
-    with pytest.raises(
-        FileNotFoundError, match=r"no model of a complete run; first .* --tier demo 05"
-    ):
+    with pytest.raises(FileNotFoundError, match="no reward model; first hs2 run --tier demo 05"):
         rewardbench.load_model(demo)
     random_head = rewardbench.load_model(setup)
     assert "random head" in rewardbench.described(random_head, setup)
-    made_reports.write(
-        tmp_path / "HS2_REPORTS", "demo", "05_reward_model_training", [made_reports.MADE], {}
-    )
+    saved = reward_model.RewardModel.new("tiny", attributes=("helpfulness",))
+    folder = saved.save(demo.saved("05_reward_model_training", "model"))
+    (folder / reward_training.SOURCES).write_text("small world (generated)\n")
     model = rewardbench.load_model(demo)
     assert torch.equal(model.head.weight, saved.head.weight)
     assert "small world (generated)" in rewardbench.described(model, demo)

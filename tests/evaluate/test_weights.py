@@ -12,7 +12,7 @@ from hs2lib.evaluate import rewardbench, weights
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models import baselines
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.stats.bootstrap import Interval
 from hs2lib.train import recipes
 

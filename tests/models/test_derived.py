@@ -13,7 +13,7 @@ from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models import derived, reward_training
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.reward_training import Parts
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import items, recipes
 
 TEXTS = ("A short one.", "Another answer, and a longer one.")

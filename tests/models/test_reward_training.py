@@ -14,7 +14,7 @@ from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models import reward_training
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.reward_training import BaselineInputs, Parts, Prepared
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 from hs2lib.train import items, objectives, recipes
 
 NOTEBOOK = "05_reward_model_training"
@@ -250,7 +250,7 @@ def test_the_saved_model_scores_alike_and_has_its_verdict(folder):
     verdict = (
         "This reward model, untrained (its best step is 0), is beyond chance NO better than length."
     )
-    assert reward_training.export(model, made_items, verdict, setup) == folder / "model"
+    assert reward_training.export(model, data, made_items, verdict, setup) == folder / "model"
     assert RewardModel.load(folder / "model").warning == verdict
 
 
@@ -265,4 +265,4 @@ def test_a_saved_model_that_scores_otherwise_is_refused(monkeypatch):
         other.head.weight.add_(1.0)
     monkeypatch.setattr(RewardModel, "load", classmethod(lambda cls, folder: other))
     with pytest.raises(ValueError, match="scores otherwise, by up to"):
-        reward_training.export(model, made_items, "fine", setup)
+        reward_training.export(model, data, made_items, "fine", setup)

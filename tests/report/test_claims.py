@@ -23,7 +23,7 @@ from hs2lib.report.claims import (
     VERDICTS,
     agrees,
 )
-from hs2lib.run import graph
+from hs2lib.runs import graph
 
 ALIGNMENT = "13_aligned_model_evaluation"
 DATASET = "01_dataset_statistics"

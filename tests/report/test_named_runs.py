@@ -6,7 +6,7 @@ import pytest
 from hs2lib import paths
 from hs2lib.report import named_runs, tables
 from hs2lib.report.report import CompletedRun
-from hs2lib.run.setup import Setup
+from hs2lib.runs.setup import Setup
 
 NAME = "05_reward_model_training"
 

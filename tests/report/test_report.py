@@ -29,8 +29,8 @@ from hs2lib.models.base import Decoder
 from hs2lib.paths import sha256
 from hs2lib.report import report
 from hs2lib.report.verdict import JUDGED
-from hs2lib.run import processes
-from hs2lib.run.parameters import ParameterError
+from hs2lib.runs import processes
+from hs2lib.runs.parameters import ParameterError
 
 sys.path.insert(0, str(paths.root() / "reports"))
 site = importlib.import_module("make_site")

@@ -13,14 +13,14 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from hs2lib import paths
 from hs2lib.align import dpo, iterative_dpo, steerlm
+from hs2lib.commands import stages
 from hs2lib.engine import checkpoints
 from hs2lib.engine.attention import prepare
 from hs2lib.engine.trees import pack
-from hs2lib.launch import stages
 from hs2lib.models.backbones import tiny_model
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import load_reward_model
-from hs2lib.run import processes
+from hs2lib.runs import processes
 from hs2lib.train import cost
 from hs2lib.train.objectives import REGRESSION
 from hs2lib.train.trainer import Outputs, fit

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hs2lib import paths
-from hs2lib.run import graph
+from hs2lib.runs import graph
 
 SMALL: dict[str, Any] = paths.read_yaml(__file__, "small.yaml")
 SMALL_OF: dict[str, dict] = SMALL.pop("by notebook")

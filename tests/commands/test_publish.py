@@ -9,11 +9,13 @@ import pytest
 from made_reports import digest_of
 
 from hs2lib import paths
-from hs2lib.launch import publish
-from hs2lib.run import graph
+from hs2lib.commands import publish
+from hs2lib.runs import graph, jobs, key
 
-TODAY = dict.fromkeys(("computes", "notebook", "world", "draws"), "today")
+WHY = key.why
+CODE = {"computes": "today", "draws": "today"}
 MODEL, SCORED = "05_reward_model_training", "06_rewardbench_evaluation"
+FIRST = "01_dataset_statistics"
 
 
 def git(folder, *words):
@@ -37,24 +39,31 @@ def committed(tmp_path_factory):
 
 
 @pytest.fixture
-def checkout(committed, tmp_path, monkeypatch):
-    """A clone of it, in which today's code is called "today"."""
+def why(committed, tmp_path, monkeypatch):
+    """A clone of it, in which every run is current but for those whose reasons this has, by run."""
     folder = tmp_path / "clone"
     shutil.copytree(committed, folder)
     monkeypatch.setenv("HS2_ROOT", str(folder))
     for name in ("HS2_REPORTS", "HS2_RUNS", "HS2_PUBLISHED", paths.RUN):
         monkeypatch.delenv(name, raising=False)
+    reasons = {}
+    monkeypatch.setattr(key, "why", lambda run, tier, known: reasons.get(run, ""))
+    return reasons
 
-    def made_of(run, tier, values, recipe):
-        settings = {"parameters": values, "recipe": asdict(recipe) if recipe else {}}
-        return json.loads(json.dumps(settings)) | {"code": TODAY}
 
-    monkeypatch.setattr(graph, "made_of", made_of)
-    return folder
+@pytest.fixture
+def checkout(why):
+    """The clone, in which every run is current."""
+    return paths.root()
+
+
+def head():
+    """The commit of the checkout, as a manifest has it."""
+    return git(paths.root(), "rev-parse", "--short=12", "HEAD").strip()
 
 
 def ran(run, number="1", **more):
-    """Leave the report that a run at demo leaves, after those that it reads; more: what else its manifest says."""
+    """Leave what a run at demo leaves, after those that it reads; more: what else its manifest says."""
     folder = paths.reports() / "demo" / run
     folder.mkdir(parents=True, exist_ok=True)
     files = {
@@ -67,25 +76,29 @@ def ran(run, number="1", **more):
         (folder / name).write_text(text)
     (folder / f"{run}.ipynb").write_text("{}")
     _, values, recipe = graph.resolved(run, "demo")
-    made = graph.made_of(run, "demo", values, recipe)
-    read = {
-        name: graph.results(graph.outputs(name, "demo")["manifest"])
-        for name in graph.upstream(run, "demo")
-    }
     artefacts = {
         name: {"sha256": digest_of(text), "caption": "A caption."} for name, text in files.items()
     }
+    computes = key.COMPUTE in key.jobs_of(run)
+    left = {"left": number} if computes else {"tables": key.table_digests(artefacts)}
+    jobs._write_results(run, "demo", {"numbers": {"a": 0.1}} | left)
     manifest = {
         "run": run,
         "tier": "demo",
-        "commit": "abc",
-        **made,
-        "upstream": read,
-        "reused": [],
+        "commit": head(),
+        "parameters": values,
+        "recipe": asdict(recipe) if recipe else {},
+        "code": CODE,
+        "upstream": key.upstream(run, "demo"),
+        "results": key.results_of(run, "demo") if computes else "",
+        "numbers": {"a": 0.1},
         "sources": [],
+        "artefacts": artefacts,
+        "finished": "on Monday",
     }
-    text = json.dumps(manifest | {"artefacts": artefacts} | more)
-    (folder / "manifest.json").write_text(text)
+    (folder / "manifest.json").write_text(json.dumps(manifest | more))
+    made = {"finished": more.get("finished", "on Monday")}
+    paths.write(key.made_file(run, "demo", key.DRAW), json.dumps(made))
 
 
 def published(run=MODEL):
@@ -117,60 +130,97 @@ def test_a_complete_run_is_published_and_of_a_named_one_its_tables(checkout, cap
     ), "what is published is tracked, and of the user's own nothing"
 
 
-def test_equal_results_leave_every_file_as_it_is(checkout, capsys):
+def test_results_that_are_published_leave_every_file_as_it_is(checkout, capsys):
     """A second run of the same code has another time and perhaps another commit; nobody gains by a new manifest."""
-    ran(MODEL, finished="on Monday")
+    ran(MODEL)
     publish.main(["05"])
     before = published()
-    ran(MODEL, finished="on Tuesday", commit="def")
+    ran(MODEL, finished="on Tuesday", commit="abc")
     assert publish.main(["05"]) == 0
     assert "published already" in capsys.readouterr().out and published() == before
-    ran(MODEL, code={"an older": "manifest"})
-    assert publish.main(["05"]) == 0 and published() == before, (
-        "it says of no code, but is what is published"
-    )
     ran(MODEL, number="2", finished="on Wednesday")
     assert publish.main(["05"]) == 0
     assert published()["t.csv"][0] == "a\n2\n" and "Wednesday" in published()["manifest.json"][0]
+    ran(MODEL, number="2", results="of another model", finished="on Thursday")
+    assert publish.main(["05"]) == 0 and "Thursday" in published()["manifest.json"][0], (
+        "its tables are the same, and readers read other weights"
+    )
+
+
+def test_the_results_of_a_notebook_that_only_draws_are_told_from_its_manifest(checkout):
+    """Its results are written after its manifest, which cannot name them."""
+    ran(SCORED)
+    manifest = paths.read_json(graph.manifest(SCORED, "demo"))
+    assert manifest["results"] == ""
+    assert publish.results_in(manifest) == key.results_of(SCORED, "demo")
+    assert publish.results_in({}) == key.results_of("02_attribute_correlations", "demo") == ""
 
 
 @pytest.mark.parametrize(
-    ("more", "why"),
+    ("more", "fault"),
     [
-        ({"commit": "abc+"}, "made at commit abc+"),
-        ({"commit": "unknown"}, "made at commit unknown"),
-        ({"code": TODAY | {"computes": "yesterday"}}, "computed by other code than today's"),
-        ({"code": TODAY | {"notebook": "yesterday"}}, "computed by other code than today's"),
-        (
-            {"code": TODAY | {"world": "yesterday"}, "generated": True},
-            "computed by other code than today's",
-        ),
-        ({"code": {"hs2lib/paths.py": "ab12"}}, "does not say what code computed it"),
-        (
-            {"reused": [{"what": "runs/demo/05/training", "code": "yesterday"}]},
-            "other code had made (runs/",
-        ),
-        ({"recipe": {"epochs": 99.0}}, "has other parameters than today's"),
-        (
-            {"upstream": {"01_dataset_statistics": "ab12"}},
-            "read other results of 01_dataset_statistics",
-        ),
+        ({"commit": "abc+"}, "commit abc+, of "),
+        ({"commit": "unknown"}, "commit unknown, of "),
+        ({"commit": "0123456789ab"}, "commit 0123456789ab, of "),  # of a branch that is gone, say
+        ({"parameters": {"published": True}}, "read the published reports"),
+        ({"upstream": {FIRST: "ab12"}}, f"read other results of {FIRST}"),
     ],
 )
-def test_what_todays_commit_does_not_give_is_refused(checkout, capsys, more, why):
+def test_what_the_commit_does_not_give_is_refused(checkout, capsys, more, fault):
     """A published number that nobody can make again is worth nothing. Nothing is written, of the sound run neither."""
-    ran("01_dataset_statistics")
+    ran(FIRST)
     ran(MODEL, **more)
     assert publish.main(["01", "05"]) == 2
     message = capsys.readouterr().err
-    assert f"{MODEL} " in message and why in message and message.count("\n") == 2, message
+    assert MODEL in message and fault in message and message.count("\n") == 2, message
     assert not paths.published_reports().exists()
 
 
-def test_code_that_only_draws_and_a_world_that_was_not_used_are_no_fault(checkout):
-    """A style sheet touches no number, nor does the small world those of real rows."""
-    ran(MODEL, code=TODAY | {"draws": "yesterday", "world": "yesterday"}, generated=False)
-    assert publish.main(["05"]) == 0
+def test_a_run_that_is_not_current_is_refused_and_all_faults_are_named_at_once(why, capsys):
+    ran(FIRST, commit="abc+")
+    ran(MODEL)
+    why[MODEL] = "changed: epochs"
+    ran(SCORED, finished="on Sunday")
+    paths.write(key.made_file(SCORED, "demo", key.DRAW), '{"finished": "on Monday"}')
+    assert publish.main(["01", "05", "06"]) == 2
+    message = capsys.readouterr().err
+    assert f"{MODEL} is not current (changed: epochs)" in message
+    assert f"{SCORED} is not current (its report is of another run)" in message
+    assert f"commit abc+, of {FIRST}" in message and message.count("\n") == 4
+    assert not paths.published_reports().exists()
+
+
+def test_whether_a_run_is_current_is_what_hs2_list_says(checkout, monkeypatch, capsys):
+    """By the key itself: a value of the tier's that changed since, and was committed."""
+    monkeypatch.setattr(key, "why", WHY)
+    ran(FIRST)
+    content = key.of(FIRST, "demo", key.DRAW)
+    made = {"key": content, "upstream": {}, "finished": "on Monday"}
+    paths.write(key.made_file(FIRST, "demo", key.DRAW), json.dumps(made))
+    assert publish.main(["01"]) == 2
+    assert f"{FIRST} is not current (never run here)" in capsys.readouterr().err
+    paths.write(key.result(FIRST, "demo", key.DRAW), "{}")
+    assert publish.main(["01"]) == 0
+    ran(FIRST, number="2")
+    paths.write(key.made_file(FIRST, "demo", key.DRAW), json.dumps(made))
+    (checkout / f"params/demo/{FIRST}.yaml").write_text("n_prompts: 10681\nseed: 7\n")
+    git(checkout, "add", "params")
+    git(checkout, "commit", "-q", "-m", "Another seed")
+    capsys.readouterr()
+    assert publish.main(["01"]) == 2
+    assert f"{FIRST} is not current (changed: seed " in capsys.readouterr().err
+
+
+def test_runs_of_several_commits_are_not_published_together(checkout, capsys):
+    """One set of reports is of one commit. It may lie before HEAD, where nothing that counts has changed since."""
+    ran(MODEL)
+    git(checkout, "commit", "-q", "--allow-empty", "-m", "Docs")
+    ran(FIRST)
+    assert publish.main(["01", "05"]) == 2
+    assert "several commits" in capsys.readouterr().err
+    assert publish.main(["05"]) == 0 and publish.main(["01"]) == 0
+    ran(FIRST, number="2")
+    assert publish.main(["01", "05"]) == 0, "05 is published already"
 
 
 def test_a_report_that_was_changed_or_is_not_complete_is_refused(checkout, capsys):
@@ -228,9 +278,9 @@ def test_a_published_run_is_not_left_behind_by_what_it_read(checkout, capsys):
     assert publish.main(["05", "06"]) == 0
     before = published()
     ran(MODEL, number="2")
-    why = f"{SCORED}, which is published, read other results of {MODEL}: publish {SCORED} with it"
-    assert publish.main(["05"]) == 2 and why in capsys.readouterr().err
-    assert publish.main(["05", "06"]) == 2 and why in capsys.readouterr().err, (
+    fault = f"{SCORED}, which is published, read other results of {MODEL}"
+    assert publish.main(["05"]) == 2 and fault in capsys.readouterr().err
+    assert publish.main(["05", "06"]) == 2 and fault in capsys.readouterr().err, (
         "06 did not run again"
     )
     assert published() == before
@@ -238,80 +288,82 @@ def test_a_published_run_is_not_left_behind_by_what_it_read(checkout, capsys):
     assert publish.main(["05", "06"]) == 0
     ran(MODEL, number="3")
     ran(SCORED, number="2")
-    assert publish.main(["05", "06"]) == 0, "06 read the new 05, and its results are the same"
+    assert publish.main(["05", "06"]) == 0, "06 read the new 05, and its tables are the same"
+    upstream = json.loads(published(SCORED)["manifest.json"][0])["upstream"]
+    assert upstream == {MODEL: json.loads(published()["manifest.json"][0])["results"]}
 
 
-def test_seeds_of_other_settings_are_refused_also_upstream(checkout, capsys):
-    """Their mean is one of different things. 06 and 06@seed-1 are alike, and score models that are not."""
-    for run in (MODEL, f"{MODEL}@seed-1", SCORED, f"{SCORED}@seed-1"):
-        ran(run)
-    file = paths.reports() / "demo" / f"{MODEL}@seed-1" / "manifest.json"
-    right = file.read_text()
-    for part, value, why in (
-        ("recipe", {"learning_rate": 99.0}, "differ by more than the seed (learning_rate)"),
-        ("code", {"computes": "yesterday"}, "were computed by different code"),
+def test_a_report_of_before_names_no_results_and_is_published_anew_with_its_readers(
+    checkout, capsys
+):
+    ran(MODEL)
+    folder = paths.published_reports() / "demo" / MODEL
+    shutil.copytree(paths.reports() / "demo" / MODEL, folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    older = manifest | {"results": "", "code": {"computes": "a", "notebook": "b", "world": "c"}}
+    (folder / "manifest.json").write_text(json.dumps(older))
+    git(checkout, "add", "reports")
+    git(checkout, "commit", "-q", "-m", "Published")
+    ran(MODEL)
+    ran(SCORED)
+    assert publish.main(["06"]) == 2
+    assert f"publish {MODEL} with it" in capsys.readouterr().err
+    assert publish.main(["05", "06"]) == 0
+    assert json.loads(published()["manifest.json"][0])["code"] == CODE
+
+
+def test_seeds_that_differ_by_more_than_the_seed_are_refused(checkout, capsys):
+    """Their mean is one of different things."""
+    other = f"{MODEL}@seed-1"
+    ran(MODEL)
+    ran(other)
+    assert publish.main(["05", "05@seed-1"]) == 0
+    recipe = json.loads(published(other)["manifest.json"][0])["recipe"]
+    for more, words in (
+        ({"recipe": recipe | {"learning_rate": 99.0}}, "learning_rate"),
+        ({"code": CODE | {"computes": "yesterday"}}, "their code"),
+        ({"upstream": {FIRST: ""}}, "the runs they read"),
     ):
-        manifest = json.loads(right)
-        manifest[part] |= value
-        planned = publish.plan("demo", [SCORED, f"{SCORED}@seed-1"])
-        beside = {MODEL: json.loads(right) | {"upstream": {}}, f"{MODEL}@seed-1": manifest}
-        planned = publish.Plan("demo", planned.own, beside)
-        assert [why in sentence for sentence in publish.seeds_otherwise(planned)] == [True]
-    file.write_text(right)
-    assert publish.main(["05", "05@seed-1", "06", "06@seed-1"]) == 0
-    capsys.readouterr()
-    ran(f"{SCORED}@seed-1", number="2", upstream={})
-    assert publish.main(["06@seed-1"]) == 2
-    assert f"{SCORED} and {SCORED}@seed-1 read different runs" in capsys.readouterr().err
+        capsys.readouterr()
+        ran(other, number="2", **more)
+        assert publish.main(["05@seed-1"]) == 2
+        fault = f"{MODEL} and {other} differ by more than the seed ({words})"
+        assert fault in capsys.readouterr().err
+    ran(other, number="2", code=CODE | {"draws": "yesterday"})
+    assert publish.main(["05@seed-1"]) == 0, "what only draws touches no number"
 
 
 def test_notebook_14_must_have_read_all_that_is_published(checkout, capsys):
     """Its tables are over every published run: one that it did not see would be missing in them without a word."""
-    for run in (MODEL, f"{MODEL}@seed-1", "00_small_world"):
+    other = f"{MODEL}@seed-1"
+    for run in (MODEL, other, "00_small_world"):
         ran(run)
     publish.main(["05", "05@seed-1", "00"])
     fourteen = "14_paper_tables_and_figures"
-    ran(
-        fourteen,
-        upstream={MODEL: graph.results(paths.reports() / "demo" / MODEL / "manifest.json")},
-    )
+    read = {run: key.tables(graph.manifest(run, "demo")) for run in (MODEL, other)}
+    ran(fourteen, upstream={MODEL: read[MODEL]})
     capsys.readouterr()
     assert publish.main(["14"]) == 2
-    error = capsys.readouterr().err
-    assert f"{fourteen} did not read {MODEL}@seed-1" in error
-    assert (
-        "00_small_world" not in error
-    )  # it reports on nothing of the paper, and 14 has no part of it
-
-
-def test_an_earlier_report_stays_whole_where_the_new_one_cannot_be_written(
-    checkout, monkeypatch, capsys
-):
-    ran(MODEL)
-    publish.main(["05"])
-    before = published()
-    ran(MODEL, number="2")
-
-    def full(source, target):
-        if target.name == "manifest.json":
-            raise OSError("No space left on device")
-        target.write_text("half")
-
-    monkeypatch.setattr(publish.shutil, "copyfile", full)
-    assert publish.main(["05"]) == 2 and "No space" in capsys.readouterr().err
-    assert published() == before and [
-        path.name for path in paths.published_reports().glob("demo/*")
-    ] == [MODEL]
+    message = capsys.readouterr().err
+    assert f"{fourteen} did not read {other}" in message and message.count("\n") == 2, (
+        "00 reports on nothing of the paper, and 14 has no part of it"
+    )
+    ran(fourteen, upstream=read)
+    assert publish.main(["14"]) == 0
+    ran(other, number="2")
+    assert publish.main(["05@seed-1"]) == 2
+    assert f"{fourteen}, which is published, read other results of {other}" in (
+        capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("fails", ["copy", "rename"])
 def test_several_runs_are_published_all_or_none(checkout, monkeypatch, capsys, fails):
     """A disk that is full at the second run would leave the first one published beside readers of another one."""
-    first = "01_dataset_statistics"
     ran(MODEL)
     publish.main(["05"])
     before = published()
-    for run in (first, MODEL, SCORED):
+    for run in (FIRST, MODEL, SCORED):
         ran(run, number="2")
     copyfile, rename = publish.shutil.copyfile, publish.Path.rename
 

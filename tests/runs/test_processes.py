@@ -8,12 +8,12 @@ import time
 
 import pytest
 
-from hs2lib.launch import runner, steps
+from hs2lib.commands import runner, steps
 from hs2lib.paths import RUN
-from hs2lib.run import processes
+from hs2lib.runs import processes
 
 CHAIN = """import sys
-from hs2lib.run import processes
+from hs2lib.runs import processes
 lock = processes.hold(__import__("pathlib").Path(sys.argv[1]))
 child = "import time; print('here', flush=True); time.sleep(20); print('still here')"
 try:
@@ -70,7 +70,7 @@ def test_the_last_process_alive_holds_the_folder(tmp_path, other, monkeypatch):
 
 def test_of_two_runs_that_start_at_once_one_has_the_folder(tmp_path):
     """A lock is taken alone, then shared: between the two, which flock(2) allows to be long, others may take it."""
-    code = "import fcntl, pathlib, sys, time\nfrom hs2lib.run import processes\nprocesses.PATIENCE_S = 0\n"
+    code = "import fcntl, pathlib, sys, time\nfrom hs2lib.runs import processes\nprocesses.PATIENCE_S = 0\n"
     code += "plain = fcntl.flock\ndef parted(file, how):\n if how & fcntl.LOCK_SH:\n"
     code += "  plain(file, fcntl.LOCK_UN)\n  time.sleep(0.3)\n plain(file, how)\n"
     code += "fcntl.flock = parted\nprint('ready', flush=True)\nsys.stdin.readline()\n"
@@ -91,7 +91,7 @@ def test_of_two_runs_that_start_at_once_one_has_the_folder(tmp_path):
 
 
 def test_a_job_whose_snakemake_ended_before_it_began_does_nothing(tmp_path):
-    code = "from hs2lib.run import processes\nprocesses.follow()\nprint('works')"
+    code = "from hs2lib.runs import processes\nprocesses.follow()\nprint('works')"
     for parent, says in ((os.getpid(), "works\n"), (gone(), "")):
         environment = os.environ | {processes.PARENT: str(parent)}
         done = subprocess.run(
@@ -104,10 +104,10 @@ def test_a_job_whose_snakemake_ended_before_it_began_does_nothing(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_job_ends_with_its_snakemake_and_frees_the_folder_then(tmp_path, other, number):
     """Its kernel wrote on, and the folder was free for a second one."""
-    job = "from hs2lib.run import processes\nimport sys, time, pathlib\nprocesses.follow()\n"
+    job = "from hs2lib.runs import processes\nimport sys, time, pathlib\nprocesses.follow()\n"
     job += "lock = processes.hold(pathlib.Path(sys.argv[1]))\nprint('here', flush=True)\n"
     job += "time.sleep(20)\nprint('still here')"
-    snakemake = "import subprocess, sys\nfrom hs2lib.run import processes\nprocesses.lead()\n"
+    snakemake = "import subprocess, sys\nfrom hs2lib.runs import processes\nprocesses.lead()\n"
     snakemake += "subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
     environment = {name: value for name, value in os.environ.items() if name != processes.OWNER}
     command = [sys.executable, "-c", snakemake, job, str(tmp_path)]
@@ -128,7 +128,7 @@ def gone():
 
 def test_an_interrupt_of_the_first_reaches_its_group(tmp_path):
     """Snakemake alone would wait until its jobs are done, which at tier laptop takes hours."""
-    code = "import subprocess\nfrom hs2lib.run import processes\nprocesses.interrupt_group()\n"
+    code = "import subprocess\nfrom hs2lib.runs import processes\nprocesses.interrupt_group()\n"
     code += "child = subprocess.Popen(['sleep', '60'])\n"
     code += "try:\n print('here', flush=True)\n child.wait()\nexcept KeyboardInterrupt:\n print(child.wait())"
     first = subprocess.Popen(

@@ -1,7 +1,7 @@
 """A run's setup: one recipe with all that the cell says, and the folders that belong to it."""
 
 from hs2lib.paths import runs
-from hs2lib.run.setup import Setup, small
+from hs2lib.runs.setup import Setup, small
 from hs2lib.train.recipes import DPO, PPO, SteerLM
 
 

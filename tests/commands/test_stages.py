@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from hs2lib.launch import runner, stages
+from hs2lib.commands import runner, stages
 from hs2lib.paths import root, runs
-from hs2lib.run import graph, processes
-from hs2lib.run.parameters import ParameterError
+from hs2lib.runs import graph, processes
+from hs2lib.runs.parameters import ParameterError
 
 CHECKOUT = root()
 HAVING = [(run, stage) for run in graph.notebooks() for stage in stages.stages_of(run)]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hs2lib.launch import compare
-from hs2lib.launch.compare import (
+from hs2lib.commands import compare
+from hs2lib.commands.compare import (
     CHANGED,
     EQUAL,
     INSIDE,
@@ -62,6 +62,7 @@ PUBLISHED = HEADINGS + "DPO,0.3255584457,0.1,0.5,better\n"
         # The same value, and another conclusion all the same.
         ("DPO,0.3255584457,-0.1,0.5,better", [CHANGED, INSIDE, EQUAL, EQUAL]),
         ("DPO,,0.1,0.5,better", [MISSING_HERE, EQUAL, EQUAL, EQUAL]),
+        ("DPO,–,0.2,0.5,better", [OTHER_WORDS, MOVED, EQUAL, EQUAL]),
         ("PPO,0.3255584457,0.1,0.5,better", [MISSING_HERE] * 4 + [MISSING_THERE] * 4),
     ],
 )
@@ -87,7 +88,7 @@ def test_each_kind_of_cell_is_distinguished(beside, ours, kinds):
         ("4.1 [3.8, 4.4] and 1.0 [0.5, 1.5]", "4.3 [4.0, 4.6] and 1.0 [0.5, 1.5]", INSIDE),
         ("4.1 [3.8, 4.4] and 1.0 [0.5, 1.5]", "4.2 [3.8, 4.4] and -1.0 [-1.5, -0.5]", CHANGED),
         ("8.04 ± 0.38", "8.24 ± 0.38", MOVED),
-        ("8.04 ± 0.38", "judge gold, no score", OTHER_WORDS),
+        ("8.04 ± 0.38", "judge: truth, no score", OTHER_WORDS),
         ("no score", "no words", OTHER_WORDS),
         ("", "3", MISSING_THERE),
     ],
@@ -96,7 +97,7 @@ def test_a_cell_without_columns_of_bounds(beside, published, ours, kind):
     """Many tables have a number and its interval in one cell, or a number alone."""
     table = 'policy,value\nSFT,"{}"\nDPO,"5"\n'
     frame = beside(table.format(published), table.format(ours))
-    assert frame.kind.tolist() == [kind, EQUAL]
+    assert frame.set_index("row").kind.to_dict() == {"SFT": kind, "DPO": EQUAL}
 
 
 def test_rows_are_matched_by_their_names_and_columns_by_their_headings(beside):
@@ -146,91 +147,76 @@ def test_a_verdict_names_the_rows_of_a_table_of_verdicts(beside):
 
 
 def test_intervals_belong_to_their_columns():
-    headings = [
-        "paper",
-        "ours",
-        "95 % low",
-        "95 % high",
-        "mean",
-        "x",
-        "mean low",
-        "mean high",
-        "Fisher low",
-        "Fisher high",
-    ]
-    assert compare.bounds_of(headings) == {
-        "ours": ("95 % low", "95 % high"),
-        "mean": ("mean low", "mean high"),
-        "x": ("Fisher low", "Fisher high"),
-    }
+    headings = ["paper", "ours", "95 % low", "95 % high", "mean", "x", "mean low", "mean high"]
+    headings += ["Fisher low", "Fisher high"]
+    ours = ("ours", "95 % low", "95 % high")
+    mean = ("mean", "mean low", "mean high")
+    fisher = ("x", "Fisher low", "Fisher high")
+    expected = {heading: columns for columns in (ours, mean, fisher) for heading in columns}
+    assert compare.bounds_of(headings) == expected
 
 
-def test_what_one_side_lacks(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def roots(tmp_path, monkeypatch):
+    """The folders of one's own reports and of the published ones, as the command finds them."""
+    own = tmp_path / "own"
+    published = tmp_path / "published"
+    monkeypatch.setenv("HS2_REPORTS", str(own))
+    monkeypatch.setenv("HS2_PUBLISHED", str(published))
+    return own, published
+
+
+def test_what_one_side_lacks(roots, capsys):
     """A table is all its cells; a run is one line, not thousands. A report that is not complete is none."""
-    own, published = tmp_path / "own", tmp_path / "published"
-    write(own, {"t.csv": "a\n1\n", "new.csv": "policy,b\nSFT,1\n"})
+    own, published = roots
+    write(own, {"t.csv": "a\n1\n", "new.csv": "policy,b\nSFT,1\n", "empty.csv": "a\n"})
     write(published, {"t.csv": "a\n1\n", "old.csv": "policy,b,c\nSFT,1,2\n"})
     write(published, {"t.csv": "a\n1\n"}, "08_dpo")
     write(own, {"t.csv": "a\n1\n"}, "09_iterative_dpo")
     write(own, {"t.csv": "a\n1\n"}, "09_iterative_dpo@by-hand")
     (own / "demo/10_ppo").mkdir()
     frame = compare.compare("demo", own, published)
-    assert compare.counts(frame, ["run", "table"]).to_dict("index") == {
-        (RUN, "new.csv"): {EQUAL: 0, MISSING_HERE: 0, MISSING_THERE: 1},
-        (RUN, "old.csv"): {EQUAL: 0, MISSING_HERE: 2, MISSING_THERE: 0},
-        (RUN, "t.csv"): {EQUAL: 1, MISSING_HERE: 0, MISSING_THERE: 0},
-    }
+    assert compare.counts(frame, ["run", "table"]).to_dict("records") == [
+        {"run": RUN, "table": "new.csv", EQUAL: 0, MISSING_HERE: 0, MISSING_THERE: 1},
+        {"run": RUN, "table": "old.csv", EQUAL: 0, MISSING_HERE: 2, MISSING_THERE: 0},
+        {"run": RUN, "table": "t.csv", EQUAL: 1, MISSING_HERE: 0, MISSING_THERE: 0},
+    ]
     alone = frame[frame.table == ""].set_index("run").kind.to_dict()
     assert alone == {"08_dpo": MISSING_HERE, "09_iterative_dpo": MISSING_THERE}
-    monkeypatch.setenv("HS2_REPORTS", str(own))
-    monkeypatch.setenv("HS2_PUBLISHED", str(published))
-    assert compare.main("demo", []) == 0
-    assert (
-        "published, not run here: 08_dpo\nyours, not published: 09_iterative_dpo\n"
-        in capsys.readouterr().out
-    )
-    assert compare.main("laptop", []) == 0
-    assert "no run of yours" in capsys.readouterr().err
+    assert compare.main([]) == 0
+    counted, changed, page = capsys.readouterr().out.splitlines()
+    assert counted.startswith("demo: 1 runs, 4 cells: 1 equal; 2 missing here; 1 missing in the")
+    assert changed == "conclusions changed: none"
+    assert page == f"page: {own / 'site/compare-demo.html'}"
+    text = (own / "site/compare-demo.html").read_text()
+    assert "not run here: 08_dpo" in text and "not published: 09_iterative_dpo" in text
+    assert compare.main(["--tier", "laptop"]) == 0
+    assert "laptop: 0 runs" in capsys.readouterr().out
+    assert compare.main(["--tier", "laptop", "--strict"]) == 1, "nothing was found as published"
 
 
-def test_a_run_of_another_seed_beside_the_published_one(tmp_path, monkeypatch, capsys):
-    """It is what a second honest run gives; the changed conclusions are printed with both values and intervals."""
-    own, published = tmp_path / "own", tmp_path / "published"
+def test_a_run_of_another_seed_versus_the_published_one(roots, capsys):
+    """It is what a second honest run gives. The page has both values of each changed conclusion, with intervals."""
+    own, published = roots
     write(own, {"t.csv": f"{HEADINGS}DPO,0.3,-0.1,0.7,unclear\n"}, f"{RUN}@seed-1")
     write(published, {"t.csv": PUBLISHED})
-    monkeypatch.setenv("HS2_REPORTS", str(own))
-    monkeypatch.setenv("HS2_PUBLISHED", str(published))
-    assert compare.main("demo", ["07@seed-1=07"]) == 0
-    shown = capsys.readouterr().out
-    place = "CONCLUSION CHANGED: 07_sft@seed-1 t.csv, DPO"
-    assert f"{place}: gain: published 0.3255584457 [0.1, 0.5], yours 0.3 [-0.1, 0.7]" in shown
-    assert f"{place}: verdict: published better [0.1, 0.5], yours unclear [-0.1, 0.7]" in shown
-    with pytest.raises(FileNotFoundError, match="08_dpo"):
-        compare.main("demo", ["08"])
+    assert compare.main(["07@seed-1=07"]) == 0
+    assert f"conclusions changed: 2, {RUN}@seed-1\n" in capsys.readouterr().out
+    page = (own / "site/compare-demo.html").read_text()
+    for shown in ("0.3255584457 [0.1, 0.5]", "0.3 [-0.1, 0.7]", "better", "unclear"):
+        assert f">{shown}</td>" in page
+    for words in (["08"], ["07"], ["99"]):
+        assert compare.main(words) == 2
+        assert capsys.readouterr().err.startswith("error: no ")
 
 
 @pytest.mark.parametrize(
     ("value", "status"), [("0.3255584457", 0), ("0.3255584458", 0), ("0.33", 1)]
 )
-def test_strict_says_whether_todays_code_gives_what_is_published(
-    tmp_path, monkeypatch, capsys, value, status
-):
+def test_strict_says_whether_todays_code_gives_what_is_published(roots, value, status):
     """`make verify` is red where a number is another one, and not for its last printed digit."""
-    write(tmp_path / "own", {"t.csv": f"{HEADINGS}DPO,{value},0.1,0.5,better\n"})
-    write(tmp_path / "published", {"t.csv": PUBLISHED})
-    monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "own"))
-    monkeypatch.setenv("HS2_PUBLISHED", str(tmp_path / "published"))
-    assert compare.main("demo", ["07"], strict=True) == status
-    assert ("today's code gives what is published" in capsys.readouterr().out) == (status == 0)
-
-
-def test_an_earlier_report_is_read_in_todays_words(beside):
-    """A published report keeps its commit, and its words: the truth was called gold, the reward model's score proxy."""
-    before = "measure,policy,gold\ngold,DPO,1\ngoodness,DPO,2\nhelpfulness,DPO,3\n"
-    now = "measure,policy,truth\ntruth,DPO,1\nreward model's score,DPO,2\nreward model's helpfulness,DPO,4\n"
-    frame = beside(before, now)
-    assert frame.kind[frame.column == "truth"].tolist() == [EQUAL, EQUAL, MOVED]
-    assert compare.renamed("helpfulness", "attribute") == "helpfulness", (
-        "only measures are of a reward model"
-    )
-    assert compare.renamed("win rate over SFT by gold, %") == "win rate over SFT by truth, %"
+    own, published = roots
+    write(own, {"t.csv": f"{HEADINGS}DPO,{value},0.1,0.5,better\n"})
+    write(published, {"t.csv": PUBLISHED})
+    assert compare.main(["--strict", "07"]) == status
+    assert compare.main(["07"]) == 0

@@ -4,9 +4,9 @@ import csv
 
 import pytest
 
+from hs2lib.commands import own_file, runner
 from hs2lib.group import Group, Response, Turn
-from hs2lib.launch import own_file, runner
-from hs2lib.run import graph
+from hs2lib.runs import graph
 from hs2lib.train import cost
 
 PROMPTS = 12

@@ -12,8 +12,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 from hs2lib import code
 from hs2lib.paths import notebook as path
 from hs2lib.paths import root, sha256
-from hs2lib.run import graph, parameters
-from hs2lib.run.parameters import ParameterError
+from hs2lib.runs import graph, parameters
+from hs2lib.runs.parameters import ParameterError
 from hs2lib.train import recipes
 
 
@@ -319,7 +319,7 @@ def test_tier_paper_stays_as_it_is():
     """Its values are the paper's: the small world changes, and they do not, unless somebody means it."""
     digests = {file.name: sha256(file) for file in (root() / "params" / "paper").glob("*.yaml")}
     lines = [f"{digest}  {name}\n" for name, digest in sorted(digests.items())]
-    recorded = root() / "tests" / "run" / "tier-paper.sha256"
+    recorded = root() / "tests" / "runs" / "tier-paper.sha256"
     assert "".join(lines) == recorded.read_text(), (
         f"params/paper has changed. If that is meant, write this to {recorded.name}:\n"
         + "".join(lines)

@@ -20,10 +20,10 @@ from nbformat.v4 import (
 )
 
 from hs2lib import code, paths
+from hs2lib.commands import runner
 from hs2lib.data import check
-from hs2lib.launch import runner
 from hs2lib.paths import root
-from hs2lib.run import graph, parameters, processes
+from hs2lib.runs import graph, parameters, processes
 
 CHECKOUT = root()
 

@@ -318,6 +318,20 @@ def read_values(file: Path) -> dict:
     return values
 
 
+SEARCHED = "searched"  # of a tier's file: the values that the paper searched, by name
+
+
+def searched(file: Path) -> dict[str, list]:
+    """What the file of a tier says that was searched: values by parameter or setting.
+
+    Raises ParameterError where it says something else than lists by name.
+    """
+    found = read_values(file).get(SEARCHED) or {}
+    if not isinstance(found, dict) or not all(isinstance(part, list) for part in found.values()):
+        raise ParameterError(f"{file}: {SEARCHED} is lists by name, as beta: [0.1, 0.3]")
+    return found
+
+
 def typed(text: str, p: Parameter) -> object:
     """The value that `-p name=text` means, by the parameter's type.
 
@@ -356,7 +370,9 @@ def resolve(
     known = specification(notebook)
     file = params / tier / f"{notebook.stem}.yaml"
     values = {name: parameter.default for name, parameter in known.items()}
-    for layer, source in ((read_values(file), str(file)), (overrides or {}, where)):
+    of_tier = read_values(file)
+    of_tier.pop(SEARCHED, None)
+    for layer, source in ((of_tier, str(file)), (overrides or {}, where)):
         checked = check(layer, known, source)
         if checked.get("tier", tier) != tier:
             raise ParameterError(

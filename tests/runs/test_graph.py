@@ -14,11 +14,11 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from hs2lib import code, paths
 from hs2lib.data.load import SETS, files, find
-from hs2lib.launch import runner
+from hs2lib.commands import runner
 from hs2lib.paths import root
 from hs2lib.report import report
-from hs2lib.run import graph, processes
-from hs2lib.run.parameters import ParameterError
+from hs2lib.runs import graph, processes
+from hs2lib.runs.parameters import ParameterError
 
 CHECKOUT = root()
 sys.path.insert(0, str(CHECKOUT / "reports"))
@@ -231,7 +231,7 @@ def test_parameters_recipes_and_code_are_named_with_what_they_were(checkout, mon
     assert stale(DATA) == "changed since: notebooks/01_data.ipynb"
     stamp = json.loads(graph.outputs(DATA, "demo")["stamp"].read_text())
     assert (
-        "hs2lib/report/report.py" in stamp["files"] and "hs2lib/run/graph.py" not in stamp["files"]
+        "hs2lib/report/report.py" in stamp["files"] and "hs2lib/runs/graph.py" not in stamp["files"]
     )
     stamp["recipe"]["n"] = stamp["parameters"].pop("n")  # where it stood when the notebook ran
     paths.write(graph.outputs(DATA, "demo")["stamp"], json.dumps(stamp))

@@ -17,8 +17,8 @@ from hs2lib.data.rows import DataError, printable
 from hs2lib.group import Group
 from hs2lib.names import OWN_PAIRS
 from hs2lib.paths import runs
-from hs2lib.run import graph
-from hs2lib.run.parameters import Parameter, ParameterError
+from hs2lib.runs import graph
+from hs2lib.runs.parameters import Parameter, ParameterError
 from hs2lib.train import cost, items
 
 # What people write is no language of the small world, and its base knows no other.

@@ -3,9 +3,9 @@
 import pytest
 
 from hs2lib import paper
-from hs2lib.launch import runner
+from hs2lib.commands import runner
 from hs2lib.paths import root
-from hs2lib.run import graph
+from hs2lib.runs import graph
 
 NAMED = [(file.parent.name, file.stem) for file in sorted((root() / "params").glob("*/*@*.yaml"))]
 
