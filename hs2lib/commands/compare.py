@@ -347,7 +347,8 @@ def main(words: list[str]) -> int:
     compared = frame[frame.table != ""]
     tally = compared.kind.value_counts()
     kinds = "; ".join(f"{tally[kind]:,} {kind}" for kind in KINDS if kind in tally)
-    print(f"{args.tier}: {compared.run.nunique()} runs, {len(compared):,} cells: {kinds or 'none'}")
+    runs = compared.run.nunique()
+    print(f"{args.tier}, runs compared: {runs}, cells: {len(compared):,} ({kinds or 'none'})")
     changed = compared.run[compared.kind == CHANGED]
     print(f"conclusions changed: {len(changed) or 'none'}", *sorted(set(changed)), sep=", ")
     print(f"page: {file}")

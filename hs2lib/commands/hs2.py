@@ -136,6 +136,9 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser().parse_args(words[:split])
     try:
         return args.handler(args, words[split + 1 :])
+    except BrokenPipeError:  # who reads the output has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (OSError, ParameterError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -215,7 +218,7 @@ def run(args: argparse.Namespace, extra: list[str]) -> int:
                 cells.check(name, args.stage)
                 refusals.check_upstream(name, args.tier, args.stage)
         else:
-            _refreshed(needed, args.tier)
+            _refreshed(names, needed, args.tier)
         undo.pop_all()  # nothing was refused: named runs stay defined
     if args.stage:
         from hs2lib.runs import jobs
@@ -240,13 +243,20 @@ def run(args: argparse.Namespace, extra: list[str]) -> int:
     return status
 
 
-def _refreshed(names: list[str], tier: str) -> None:
-    """Write the keys of runs anew, and refuse what could not be read of those to run again."""
-    known: dict[str, str] = {}
-    again = [name for name in names if key.why(name, tier, known)]
+def _refreshed(asked: list[str], needed: list[str], tier: str) -> None:
+    """Write the keys of runs anew, and refuse what could not be read of those to run again.
+
+    Args:
+        asked: the runs that are to have a report.
+        needed: these, and all that they read.
+        tier: of all of them.
+    """
+    known: dict[str, bool] = {}
+    again = [name for name in needed if key.computes_again(name, tier, known)]
+    again += [name for name in asked if name not in again and key.why(name, tier, known)]
     refusals.check_folder(again, tier)
     refusals.check_files(again, tier)
-    for name in names:
+    for name in needed:
         key.refresh(name, tier)
     if not again:
         print(f"{tier}: all current, nothing to run", file=sys.stderr)
@@ -294,7 +304,7 @@ def list_runs(args: argparse.Namespace, extra: list[str]) -> int:
     names = graph.matching(args.run) if args.run else graph.notebooks()
     if not args.run:
         names = sorted([*names, *graph.named_runs(args.tier)])
-    known: dict[str, str] = {}
+    known: dict[str, bool] = {}
     for name in names:
         print(f"{args.tier} {name}: {key.why(name, args.tier, known) or 'current'}")
     return 0

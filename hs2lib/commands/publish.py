@@ -151,7 +151,7 @@ def _of_reports(of: Plan) -> list[str]:
             sentences.append(
                 f"{run} is not as its run left it ({', '.join(altered)}): run it again"
             )
-    known: dict[str, str] = {}
+    known: dict[str, bool] = {}
     for run, manifest in of.new.items():
         made = paths.read_json(key.made_file(run, of.tier, key.DRAW)) or {}
         why = key.why(run, of.tier, known)

@@ -121,8 +121,8 @@ class _Screen:
     """What the jobs print, and on a terminal one live line a running notebook and one for all."""
 
     def __init__(self, names: list[str], tier: str) -> None:
-        self.names = names
         self.tier = tier
+        self.jobs = {name: key.jobs_of(name) for name in names}
         self.live = sys.stderr.isatty()
         self.lines: list[str] = []  # that jobs printed and that are not shown yet
         self.drawn = 0  # live lines on the screen
@@ -167,21 +167,18 @@ class _Screen:
         """A line of each notebook that runs, and one for all."""
         running = []
         done = 0
-        jobs = 0
-        for name in self.names:
-            for job in key.jobs_of(name):
-                jobs += 1
-                done += key.result(name, self.tier, job).exists()
+        for name, jobs in self.jobs.items():
+            done += sum(key.result(name, self.tier, job).exists() for job in jobs)
             said = read_json(progress.file(name, self.tier))
             if said and time.time() - progress.file(name, self.tier).stat().st_mtime < 600:
                 running.append(_in_words(name, said))
         lines = running[:SHOWN]
         if len(running) > SHOWN:
             lines.append(f"  and {len(running) - SHOWN} more")
+        total = sum(map(len, self.jobs.values()))
         seconds = int(time.time() - self.began)
-        lines.append(
-            f"{self.tier}: {done} of {jobs} jobs done, {seconds // 60}:{seconds % 60:02} min"
-        )
+        clock = f"{seconds // 60}:{seconds % 60:02} min"
+        lines.append(f"{self.tier}: {done} of {total} jobs done, {clock}")
         return lines
 
 

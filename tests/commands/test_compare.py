@@ -1,4 +1,4 @@
-"""Reports beside the published ones: each class of cell is told apart, in folders made by hand."""
+"""Reports versus the published ones: each kind of cell is told apart, in folders made by hand."""
 
 import pytest
 
@@ -185,13 +185,13 @@ def test_what_one_side_lacks(roots, capsys):
     assert alone == {"08_dpo": MISSING_HERE, "09_iterative_dpo": MISSING_THERE}
     assert compare.main([]) == 0
     counted, changed, page = capsys.readouterr().out.splitlines()
-    assert counted.startswith("demo: 1 runs, 4 cells: 1 equal; 2 missing here; 1 missing in the")
+    assert counted.startswith("demo, runs compared: 1, cells: 4 (1 equal; 2 missing here; 1 miss")
     assert changed == "conclusions changed: none"
     assert page == f"page: {own / 'site/compare-demo.html'}"
     text = (own / "site/compare-demo.html").read_text()
     assert "not run here: 08_dpo" in text and "not published: 09_iterative_dpo" in text
     assert compare.main(["--tier", "laptop"]) == 0
-    assert "laptop: 0 runs" in capsys.readouterr().out
+    assert "laptop, runs compared: 0, cells: 0 (none)" in capsys.readouterr().out
     assert compare.main(["--tier", "laptop", "--strict"]) == 1, "nothing was found as published"
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -299,3 +300,17 @@ def test_a_search_with_a_fault_runs_nothing(suite, words, fault, capsys):
     assert hs2.main(["run", "--tier", "demo", *words]) == 2
     assert fault in capsys.readouterr().err
     assert not list(suite.glob("runs/demo/*/run.yaml"))
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_one_error_and_the_next_call_ends(suite):
+    """No file grows beyond so many bytes; what was whole before stays, and nothing is half written."""
+
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+
+    command = [*HS2, "run", "--tier", "demo"]
+    full = subprocess.run(command, capture_output=True, text=True, preexec_fn=fill)
+    assert full.returncode and "error: " in full.stderr
+    assert not list(suite.glob("reports/demo/*/manifest.json"))
+    assert ran() == FIRST | SECOND

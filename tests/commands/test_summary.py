@@ -26,14 +26,14 @@ def test_the_last_screen_has_a_line_a_method_and_at_most_nine(tmp_path, monkeypa
         left(run, gained("true score", 4.0, 4.5))
     lines = summary.screen("demo").splitlines()
     assert len(lines) == 9
-    assert lines[1].split() == "reward model 71 % of held-out pairs in the raters' order".split()
+    assert lines[1] == "  reward model   71 % of held-out pairs in the raters' order"
     assert lines[2].startswith("  SFT             4.00 ->  4.50  +0.50 [+0.40, +0.60]")
 
 
 def test_of_real_data_the_reward_models_score_stands_there(tmp_path, monkeypatch):
     monkeypatch.setenv("HS2_RUNS", str(tmp_path))
     left("08_dpo", gained("reward model's score", 1.0, 2.0), "laptop")
-    head, line, where = summary.screen("laptop").splitlines()
+    head, line, _ = summary.screen("laptop").splitlines()
     assert "reward model's score before and after" in head and "control" not in line
 
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import forked
-import made_reports
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +23,7 @@ from hs2lib.data.pairs import Benchmark
 from hs2lib.data.rows import DataError
 from hs2lib.evaluate import rewardbench
 from hs2lib.group import Group, Response, Turn
-from hs2lib.models import backbones, base, export, reward_model
+from hs2lib.models import backbones, base, export, reward_model, reward_training
 from hs2lib.runs.setup import Setup
 from hs2lib.train import recipes
 
