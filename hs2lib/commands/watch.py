@@ -19,6 +19,7 @@ from hs2lib.runs import graph, key, lock, progress
 
 GOODBYE_S = 5.0  # what Snakemake and its jobs may take to end when they are interrupted
 LOOK_S = 0.5  # seconds between two looks at the progress
+TELL_S = 60.0  # seconds between two plain lines of how far all is, where there is no terminal
 SHOWN = 6  # running notebooks that have a line
 
 
@@ -127,6 +128,7 @@ class _Screen:
         self.lines: list[str] = []  # that jobs printed and that are not shown yet
         self.drawn = 0  # live lines on the screen
         self.began = time.time()
+        self.told = time.time()  # when it was said last, without a terminal, how far all is
 
     def until(self, child: subprocess.Popen) -> int:
         """Show what goes on until the child has ended; returns its exit status."""
@@ -162,6 +164,9 @@ class _Screen:
             sys.stderr.write("".join(f"{line}\n" for line in live))
             sys.stderr.flush()
             self.drawn = len(live)
+        if not self.live and not last and time.time() - self.told > TELL_S:
+            self.told = time.time()
+            print("\n".join(self._live()), file=sys.stderr, flush=True)
 
     def _live(self) -> list[str]:
         """A line of each notebook that runs, and one for all."""
@@ -170,7 +175,7 @@ class _Screen:
         for name, jobs in self.jobs.items():
             done += sum(key.result(name, self.tier, job).exists() for job in jobs)
             said = read_json(progress.file(name, self.tier))
-            if said and time.time() - progress.file(name, self.tier).stat().st_mtime < 600:
+            if said:
                 running.append(_in_words(name, said))
         lines = running[:SHOWN]
         if len(running) > SHOWN:

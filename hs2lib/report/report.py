@@ -545,6 +545,8 @@ class Run:
             "commit": commit(),
             **record,
             "numbers": self.numbers,
+            # The digest of what the run computed for others; drawing alone leaves it in the tables.
+            "results": self._computed(),
             "read": {
                 paths.manifest_place(place): digest for place, digest in record["read"].items()
             },
@@ -562,6 +564,11 @@ class Run:
             "versions": {name: version(name) for name in PACKAGES},
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
+
+    def _computed(self) -> str:
+        """The digest of the results that a job of this run computed; "" without such a job."""
+        computes = key.COMPUTE in key.jobs_of(self.name)
+        return key.results_of(self.name, self.tier) if computes else ""
 
     def _replace_earlier_report(self) -> None:
         """Put the run's files in the place of those of an earlier report.
