@@ -419,7 +419,7 @@ def test_published_reports_and_yours_stand_apart_and_beside_each_other(suite):
     compared = read(folder / "compare-demo.html").text
     assert (
         "Conclusions that changed" in compared
-        and "moved, no interval" in compared
+        and "moved inside the published interval" in compared
         and "numbers.csv" in compared
     )
 

@@ -315,7 +315,6 @@ def parameters(args: argparse.Namespace, extra: list[str]) -> int:
     with contextlib.ExitStack() as undo:
         names, _ = _defined(args, undo)
         print("\n".join([named.listed(name, args.tier) for name in names]))
-        undo.pop_all()
     return 0
 
 

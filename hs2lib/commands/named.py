@@ -19,59 +19,34 @@ def define_runs(
     tier: str,
     words: list[str],
     reads: list[str],
-    undo: contextlib.ExitStack | None = None,
+    undo: contextlib.ExitStack,
 ) -> None:
     """Define these named runs.
 
-    Each takes the words that its notebook has, and reads what it needs of `reads`. Those of one
-    name read each other, where `reads` does not say otherwise.
+    Each takes the words that its notebook has, and reads what it needs of `reads`, or else of the
+    runs that have its own name.
 
     Args:
-        names: named runs.
+        names: named runs, each after what it needs.
         tier: one of `graph.TIERS`.
         words: `name=value` each.
         reads: runs to read, as a user types them.
-        undo: learns how to take all that back, should what comes after refuse the runs.
+        undo: learns how to take all that back, should this or what comes after refuse the runs.
 
     Raises:
         ParameterError: none of the runs takes a word or a read, or one is a notebook's own run,
-            whose parameters are the tier's. Nothing is defined then.
+            whose parameters are the tier's.
     """
-    unnamed = [name for name in names if "@" not in name]
-    if unnamed:
-        raise ParameterError(
-            f"{unnamed[0]} at tier {tier} has the tier's parameters: "
-            "name a run of your own, --name mine"
-        )
-    valueless = [word for word in words if "=" not in word]
-    if valueless:
-        raise ParameterError(f"-p {valueless[0]}: write -p {valueless[0]}=value")
+    _check_words(names, tier, words)
     others = graph.matching(reads)
-    unused = {*words, *others}
-    definitions: list[tuple[str, dict, list[str]]] = []
+    unread = set(others)
     for run in names:
-        known = settable(run)
-        taken = [word for word in words if word.partition("=")[0] in known]
-        gives_way = _gives_way(run, names, words)
-        if gives_way:
-            print(f"{run} {gives_way}", file=sys.stderr)
-            taken = [word for word in taken if word.partition("=")[0] not in ("path", "source")]
-        values = _with_own_file(run, tier, _values_of(taken, known), known)
-        run_reads = _reads_of(run, tier, values, [*names, *others])
-        unused -= {*taken, *run_reads}
-        definitions.append((run, values, run_reads))
-    for word in sorted(unused):
-        if word in others:
-            raise ParameterError(f"--reads {word}: none of {', '.join(names)} needs it")
-        # Raises, since the name is unknown.
-        parameters.check({word.partition("=")[0]: ""}, settable(names[0]), "-p")
-    defined = {run: values for run, values, _ in definitions}
-    for run, values, run_reads in definitions:
-        values = values | _on_held_out_rows(run, tier, values, run_reads, defined)
-        file = runs() / tier / run / "run.yaml"
-        if undo:
-            undo.callback(_restore, file, file.read_bytes() if file.exists() else None)
-        graph.define(run, tier, values, run_reads)
+        values = _with_own_file(run, tier, _values_of(run, names, words))
+        run_reads = _reads_of(run, tier, values, names, others)
+        unread -= set(run_reads)
+        _define(run, tier, values, run_reads, undo)
+    if unread:
+        raise ParameterError(f"--reads {min(unread)}: none of {', '.join(names)} needs it")
 
 
 def follow(names: list[str], tier: str, undo: contextlib.ExitStack) -> None:
@@ -88,12 +63,10 @@ def follow(names: list[str], tier: str, undo: contextlib.ExitStack) -> None:
         try:
             graph.definition(run, tier)
         except ParameterError:
-            run_reads = _reads_of(run, tier, {}, names)
-            if run_reads:
-                undo.callback(_restore, runs() / tier / run / "run.yaml", None)
-                values = _on_held_out_rows(run, tier, {}, run_reads, {})
-                graph.define(run, tier, values, run_reads)
-                print(f"{run} reads {', '.join(run_reads)}", file=sys.stderr)
+            reads = _reads_of(run, tier, {}, names, [])
+            if reads:
+                _define(run, tier, {}, reads, undo)
+                print(f"{run} reads {', '.join(reads)}", file=sys.stderr)
 
 
 def settable(run: str) -> dict[str, parameters.Parameter]:
@@ -128,53 +101,87 @@ def listed(run: str, tier: str) -> str:
     return "\n".join(lines)
 
 
-def from_here(path: str) -> str:
-    """A path that holds from the folder of the notebooks too.
+def scale_words(scale: str, names: list[str]) -> list[str]:
+    """What `--scale` sets, as words of -p: a parameter of some notebooks, a setting of others."""
+    if not scale:
+        return []
+    known = {name for run in names for name in settable(run)}
+    words = [f"{name}={scale}" for name in ("scale", "recipe.scale") if name in known]
+    if not words:
+        raise ParameterError(f"--scale {scale}: {', '.join(names)} read no ratings of your own")
+    return words
 
-    A file of the current folder is named from the checkout, or whole where it lies elsewhere.
+
+def classifier_in_words(run: str, tier: str) -> str:
+    """Where a complete run left a classifier, what it is worth, and what scores with it.
+
+    "" where it left none: only a reward model of one's own rows is written as a classifier.
     """
-    if not path or Path(path).is_absolute() or not os.path.isfile(path):
-        return path
-    file = Path(path).resolve()
-    if file.is_relative_to(root().resolve()):
-        return file.relative_to(root().resolve()).as_posix()
-    return str(file)
-
-
-def _gives_way(run: str, names: list[str], words: list[str]) -> str:
-    """Why a run does not take the file that a command names, in words; "" where it may.
-
-    A reward model that is trained on the file in the same command would be measured on its own
-    rows.
-    """
-    named = {word.partition("=")[0] for word in words}
-    makes_one = "reward_model" in graph.about(run)["makes"]
-    if "path" not in named or makes_one or "reward_model" not in _needs_in_words(run):
+    folder = runs() / tier / run / "classifier"
+    if not folder.is_dir() or not key.result(run, tier, key.COMPUTE).exists():
         return ""
-    for other in names:
-        if "reward_model" in graph.about(other)["makes"] and "path" in settable(other):
-            return (
-                f"measures on the rows that {other} holds out; "
-                "on pairs of your own it runs by itself, with -p path=pairs.csv"
+    verdict = (folder.with_name("model") / "verdict.txt").read_text().strip()
+    script = os.path.relpath(folder / "use.py")
+    return f"{verdict}\nA transformers classifier: python {script} scores with it\n"
+
+
+# What defines a run.
+
+
+def _check_words(names: list[str], tier: str, words: list[str]) -> None:
+    """Raise ParameterError for a run without a name, and for a word that none of the runs takes."""
+    for run in names:
+        if "@" not in run:
+            raise ParameterError(
+                f"{run} at tier {tier} has the tier's parameters: "
+                "name a run of your own, --name mine"
             )
-    return ""
+    known = {name: p for run in names for name, p in settable(run).items()}
+    for word in words:
+        name, is_given, _ = word.partition("=")
+        if not is_given:
+            raise ParameterError(f"-p {word}: write -p {word}=value")
+        if name not in known:
+            parameters.check({name: ""}, known, "-p")  # raises, and names the nearest one
 
 
-def _needs_in_words(run: str) -> str:
-    """What the notebook of a run needs, as its metadata say."""
-    return " ".join(graph.about(run)["needs"])
+def _values_of(run: str, names: list[str], words: list[str]) -> dict:
+    """Those of the words that a run takes, as parameters, and as settings under "recipe".
+
+    06 does not take the file on which the same command trains a reward model: it measures on the
+    rows that the training leaves.
+    """
+    known = settable(run)
+    typed = dict(word.split("=", 1) for word in words)
+    trains = [other for other in names if "reward_model" in graph.about(other)["makes"]]
+    if "path" in typed and trains and _measures_pairs(run):
+        print(
+            f"{run} measures on the rows that {trains[0]} holds out; "
+            "on pairs of your own it runs by itself, with -p path=pairs.csv",
+            file=sys.stderr,
+        )
+        typed = {name: text for name, text in typed.items() if name not in ("path", "source")}
+    values: dict = {}
+    for name, text in typed.items():
+        if name not in known:
+            continue
+        value = parameters.typed(text, known[name])
+        if name.startswith("recipe."):
+            values.setdefault("recipe", {})[known[name].name] = value
+        else:
+            values[name] = value
+    return values
 
 
-def _with_own_file(
-    run: str, tier: str, values: dict, known: dict[str, parameters.Parameter]
-) -> dict:
+def _with_own_file(run: str, tier: str, values: dict) -> dict:
     """The values of a run with what its file of one's own is; what was found is printed.
 
     That is found where a path is named, and neither the data set nor its source.
     """
     if not values.get("path"):
         return values
-    values = values | {"path": from_here(values["path"])}
+    values = values | {"path": _from_notebooks(values["path"])}
+    known = settable(run)
     if "dataset" not in known or {"dataset", "source"} & values.keys():
         return values
     # Here, because torch takes seconds, and most commands do without.
@@ -185,120 +192,80 @@ def _with_own_file(
     return settled.values
 
 
-def _on_held_out_rows(
-    run: str, tier: str, values: dict, reads: list[str], defined: dict[str, dict]
-) -> dict:
-    """What more a run needs to measure a reward model on the rows of one's own that it left.
+def _from_notebooks(path: str) -> str:
+    """A path that holds from the folder of the notebooks too.
 
-    Tiers of real data name a benchmark and weights of their own. They give way where the model was
-    trained on a file of one's own, and the run names neither pairs nor a model.
-
-    Args:
-        run: a named run.
-        tier: one of `graph.TIERS`.
-        values: of the run.
-        reads: the runs that it reads.
-        defined: the values of runs that are defined in the same command.
+    A file of the current folder is named from the checkout, or whole where it lies elsewhere.
     """
-    measures = run.partition("@")[0] == MEASURES_PAIRS
-    if not measures or tier in graph.SMALL_WORLD or {"path", "source", "model"} & values.keys():
-        return {}
-    for other in reads:
-        made_with = defined.get(other) or graph.definition(other, tier)[0]
-        own = made_with.get("path") and made_with.get("dataset") in ("ratings", OWN_PAIRS)
-        if own and "reward_model" in graph.about(other)["makes"]:
-            more = {"source": "embedded"}
-            if "weighting" not in values:
-                more["weighting"] = ""  # the usual one, and not that of the tier's own model
-            return more
-    return {}
+    if not os.path.isfile(path):
+        return path
+    file = Path(path).resolve()
+    checkout = root().resolve()
+    if file.is_relative_to(checkout):
+        return file.relative_to(checkout).as_posix()
+    return str(file)
 
 
-def _values_of(words: list[str], known: dict[str, parameters.Parameter]) -> dict:
-    """Values of parameters by name, those of settings under `recipe`, from `name=value` words."""
-    values: dict = {}
-    for word in words:
-        name, _, text = word.partition("=")
-        parameter = known[name]
-        if name.startswith("recipe."):
-            values.setdefault("recipe", {})[parameter.name] = parameters.typed(text, parameter)
-        else:
-            values[parameter.name] = parameters.typed(text, parameter)
-    return values
-
-
-def _reads_of(run: str, tier: str, values: dict, candidates: list[str]) -> list[str]:
+def _reads_of(run: str, tier: str, values: dict, names: list[str], others: list[str]) -> list[str]:
     """The runs that a named run with these values reads in place of notebooks' own.
 
-    They are the runs of its own name that exist, and the candidates. Of several runs of one
-    notebook the last one counts. A run that was begun and did not end is no run to read.
+    Of each notebook that it needs that is the one of `others`, else the run of its own name: one of
+    `names`, which the command defines, or one that exists. A run that was begun and did not end is
+    no run to read.
     """
     _, whole_values, recipe = graph.resolved(run, tier, (values, [], f"-p of {run}"))
-    needed = graph.upstream(run, tier, (whole_values, recipe), [])
     label = run.partition("@")[2]
-    same_label = []
-    for other in graph.named_runs(tier):
-        if other.partition("@")[2] != label or other == run:
-            continue
-        if _did_not_end(other, tier) and other not in candidates:
-            if other.partition("@")[0] in needed:
-                print(
-                    f"{run} does not read {other}, which was begun and did not end: "
-                    f"run {other} again first, or say --reads {other}",
-                    file=sys.stderr,
-                )
-            continue
-        same_label.append(other)
-    of_notebook = {other.partition("@")[0]: other for other in [*same_label, *candidates]}
-    return [other for notebook, other in sorted(of_notebook.items()) if notebook in needed]
+    other_of = {other.partition("@")[0]: other for other in others}
+    existing = graph.named_runs(tier)
+    reads = []
+    for notebook in graph.upstream(run, tier, (whole_values, recipe), []):
+        same_name = f"{notebook}@{label}"
+        if notebook in other_of:
+            reads.append(other_of[notebook])
+        elif same_name in names:
+            reads.append(same_name)
+        elif same_name in existing and _did_not_end(same_name, tier):
+            print(
+                f"{run} does not read {same_name}, which was begun and did not end: "
+                f"run {same_name} again first, or say --reads {same_name}",
+                file=sys.stderr,
+            )
+        elif same_name in existing:
+            reads.append(same_name)
+    return reads
 
 
 def _did_not_end(run: str, tier: str) -> bool:
     """Whether a run was begun, and has not ended since."""
-    job = key.jobs_of(run)[0]
-    begun = (runs() / tier / run / f"{job}.log").exists()
+    begun = (runs() / tier / run / f"{key.jobs_of(run)[0]}.log").exists()
     return begun and not key.result(run, tier, key.COMPUTE).exists()
+
+
+def _define(
+    run: str, tier: str, values: dict, reads: list[str], undo: contextlib.ExitStack
+) -> None:
+    """Define one named run, so that `undo` can take it back."""
+    if _measures_pairs(run) and not {"path", "source", "model"} & values.keys():
+        # A tier of real data names a benchmark, and weights of its own model. They give way to the
+        # rows that a training on a file of one's own held out.
+        for other in reads:
+            if graph.definition(other, tier)[0].get("dataset") in ("ratings", OWN_PAIRS):
+                values = {"source": "embedded", "weighting": ""} | values
+    file = runs() / tier / run / "run.yaml"
+    undo.callback(_restore, file, file.read_bytes() if file.exists() else None)
+    graph.define(run, tier, values, reads)
+
+
+def _measures_pairs(run: str) -> bool:
+    """Whether a run is one of notebook 06, which measures a reward model on pairs."""
+    return run.partition("@")[0] == MEASURES_PAIRS
 
 
 def _restore(file: Path, content: bytes | None) -> None:
     """Put back what defined a named run before a command that was refused; None: nothing did."""
     if content is not None:
         write(file, content)
-    elif file.exists():
-        file.unlink()
-        with contextlib.suppress(OSError):  # the run has left something in its folder
-            file.parent.rmdir()
-
-
-def scale_words(scale: str, names: list[str]) -> list[str]:
-    """What `--scale` sets, as words of -p: a parameter of some notebooks, a setting of others."""
-    if not scale:
-        return []
-    words = set()
-    for run in names:
-        for name in ("scale", "recipe.scale"):
-            if name in settable(run):
-                words.add(f"{name}={scale}")
-    if not words:
-        raise ParameterError(f"--scale {scale}: {', '.join(names)} read no ratings of your own")
-    return sorted(words)
-
-
-def classifier_in_words(run: str, tier: str) -> str:
-    """Where a complete run left a classifier, what it is worth, and how it is loaded.
-
-    "" where it left none: only a reward model of one's own rows is written as a classifier.
-    """
-    folder = runs() / tier / run / "classifier"
-    if not folder.is_dir() or not key.result(run, tier, key.COMPUTE).exists():
-        return ""
-    verdict = folder.with_name("model") / "verdict.txt"
-    here = os.path.relpath(folder)
-    if here.startswith(".."):
-        here = str(folder)
-    return (
-        f"{verdict.read_text().strip()}\n"
-        f"The reward model is a transformers classifier; python {here}/use.py scores with it:\n"
-        f'    tokenizer = AutoTokenizer.from_pretrained("{here}")\n'
-        f'    model = AutoModelForSequenceClassification.from_pretrained("{here}")\n'
-    )
+        return
+    file.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # the run has left something in its folder
+        file.parent.rmdir()

@@ -1,47 +1,37 @@
 """What a run takes from a file of one's own: what its rows are, and settings that fit their number.
 
-`python -m hs2lib.run 05 --name mine -p path=my.csv` names a file and nothing else. What it holds,
-ratings or preferences, on which attributes and scale, is found here. So are sizes of a training
-that fit the number of rows. All of it becomes parameters of the named run, as if it had been typed,
-and is said before anything runs. What was typed counts.
+`hs2 run 05 --name mine -p path=my.csv` names a file and nothing else. Whether it holds ratings or
+preferences, on which attributes and scale, is found here, and so are sizes of a training that fit
+the number of rows. They become parameters of the named run, as if they had been typed, and are
+said before anything runs. What was typed counts.
 """
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from hs2lib.data import check, load, preferences
-from hs2lib.data.own import OwnColumns, joined, nothing_to_learn
+from hs2lib.data.own import joined, nothing_to_learn
 from hs2lib.data.rows import DataError, printable
-from hs2lib.group import Group
-from hs2lib.names import OWN_PAIRS
-from hs2lib.paths import runs
 from hs2lib.runs import graph
 from hs2lib.runs.parameters import Parameter, ParameterError
-from hs2lib.train import cost, items
+from hs2lib.train import items
+from hs2lib.train.recipes import RewardModel
 
 # What people write is no language of the small world, and its base knows no other.
 BASE = "embedded"
 BASE_IN_WORDS = "SmolLM2-135M-Instruct"
-BASE_WEIGHTS = 106e6  # of its layers
 
-CHARACTERS_A_TOKEN = 4.2  # of SmolLM2, in English
-TOKENS_A_TURN = 8  # that the chat template adds
+FEWEST = 8  # prompts: fewer cannot be cut into three parts
 
-# Of a small file as many tokens are trained on: half a minute of a core.
-TRAINED_TOKENS = 3000
+# Sizes at the tiers of generated data. Paper: silent (its two epochs are of 20,324 responses).
+SEEN = 48  # groups: a file with fewer is seen again and again
 MOST_EPOCHS = 4
-
 VALIDATIONS = 4  # in a training, besides the one before it
 VALIDATED = 60  # prompts that choose the checkpoint, at most
 MEASURED = 300  # prompts that are measured on, at most
 RIDGE = 400  # groups that baselines and the head's start are fitted to, at most
-
-# Tokens of a micro-batch: a step of the base then takes about 3 GB of memory.
-BUDGET = 1024
-
-FEWEST = 8  # prompts: fewer cannot be cut into three parts
+BUDGET = 1024  # tokens of a micro-batch: a step of the base then takes about 3 GB of memory
 
 
 class Settled(NamedTuple):
@@ -61,198 +51,148 @@ def settle(run: str, tier: str, values: dict, known: Mapping[str, Parameter]) ->
         known: what can be set of the run, by name.
 
     Raises:
-        ParameterError: the file cannot be read, or the notebook reads no such file.
+        ParameterError: the file cannot be read, the notebook reads no such file, or its rows are
+            too few to train on.
     """
     path = values["path"]
-    recipe = values.get("recipe", {})
-    try:
-        file, _ = load.own_file(path, None)
-        kind = check.kind_of(file)
-        if kind == "ratings":
-            loaded = load.load(
-                "ratings",
-                "folder",
-                path=path,
-                strict=values.get("strict", recipe.get("strict", True)),
-                attributes=values.get("attributes", ()),
-                scale=values.get("scale", recipe.get("scale", "")),
-            )
-        else:
-            loaded = preferences.load(path, strict=recipe.get("strict", True))
-    except DataError as error:
-        raise ParameterError(printable(str(error))) from None
-    makes_reward_model = "reward_model" in graph.about(run)["makes"]
-    if kind == "pairs" and not makes_reward_model:
-        raise ParameterError(f"{path} holds preferences, and {run} reads ratings")
-    settings: dict = {"dataset": "ratings" if kind == "ratings" else OWN_PAIRS, "source": "folder"}
-    recipe_settings: dict = {}
-    objective = values.get("objective", "")
+    typed = values.get("recipe", {}) | values
+    kind, loaded = _read(path, typed)
+    found = {"dataset": kind, "source": "folder"}
     if kind == "ratings":
-        what = _ratings_in_words(loaded.own_columns, loaded.groups)
-        if "scale" in known:
-            settings["scale"] = loaded.own_columns.scale_setting
-        elif "recipe.scale" in known:
-            recipe_settings["scale"] = loaded.own_columns.scale_setting
-    else:
-        what = f"{len(loaded.groups):,} preferences between two responses"
-        aside = len(loaded.set_aside)
-        if aside:
-            what += f"; ties and faulty rows, which are left out: {aside:,}"
-        if not loaded.groups:
-            raise ParameterError(
-                f"{path}: no row prefers one response, rows left out: {aside:,}; "
-                f"the first: {printable(str(loaded.set_aside[0]))}"
-            )
-        if objective == "regression":
-            raise ParameterError(f"{path} holds preferences, and regression needs ratings")
-    sentences = [f"{Path(path).name}: {what}."]
-    if makes_reward_model:
-        more, more_recipe, words = _training(kind, loaded, values, tier)
-        settings |= more
-        recipe_settings |= more_recipe
-        sentences.append(f"{run} {words}")
-    recipe_settings = {name: value for name, value in recipe_settings.items() if name not in values}
-    merged = settings | values | {"recipe": recipe_settings | recipe}
-    if not merged["recipe"]:
-        del merged["recipe"]
-    if makes_reward_model:
-        _check_steps(run, tier, merged, len(loaded.groups))
-    return Settled(merged, sentences)
-
-
-def _check_steps(run: str, tier: str, values: dict, n_groups: int) -> None:
-    """Raise ParameterError where so many groups make no training step with these values."""
-    _, _, recipe = graph.resolved(run, tier, (values, [], f"-p of {run}"))
-    trained_share = 1 - recipe.validation_share - recipe.test_share
-    seen = recipe.epochs * trained_share * n_groups
-    if not recipe.steps and seen < recipe.batch:
-        fitting = max(1, min(8, int(seen) // 4))
-        raise ParameterError(
-            f"{n_groups} prompts make no batch of {recipe.batch}, which tier {tier} takes at a "
-            f"step: add a smaller one, as -p batch={fitting}"
-        )
-
-
-def _ratings_in_words(own_columns: OwnColumns, groups: Sequence[Group]) -> str:
-    """What a file of ratings is, in a sentence."""
-    n_responses = sum(len(group.responses) for group in groups)
-    by_scale: dict[str, list[str]] = {}
-    for name, scale in own_columns.scales.items():
-        by_scale.setdefault(scale.words, []).append(name)
-    parts = [f"{printable(joined(names))} from {words}" for words, names in by_scale.items()]
-    return (
-        f"ratings of {'; '.join(parts)}, for {n_responses:,} responses to {len(groups):,} prompts"
-    )
-
-
-def _training(kind: str, loaded: load.Loaded, values: dict, tier: str) -> tuple[dict, dict, str]:
-    """Settings of the training of a reward model: parameters, recipe, and what it does in words.
-
-    At the tiers of real data the tier's own sizes hold.
-    """
-    groups = loaded.groups
-    prompts = len({items.cluster(group) for group in groups})
+        found["scale"] = loaded.own_columns.scale_setting
+    sentences = [printable(f"{Path(path).name}: {_rows_in_words(loaded)}.")]
+    if "reward_model" not in graph.about(run)["makes"]:
+        if kind == "pairs":
+            raise ParameterError(f"{path} holds preferences, and {run} reads ratings")
+        return Settled(_placed(found, values, known), sentences)
+    objective, learns = _objective(path, kind, loaded, typed)
+    found |= objective
+    n_groups = len(loaded.groups)
+    prompts = len({items.cluster(group) for group in loaded.groups})
     if prompts < FEWEST:
         raise ParameterError(
             f"{prompts} different prompts are too few: they are cut into parts to train on, to "
             f"choose by and to measure on, which takes {FEWEST}, better some tens"
         )
-    settings: dict = {}
-    recipe: dict = {"test_split": ""}
+    is_small = tier in graph.SMALL_WORLD  # at the other tiers the tier's own sizes hold
+    if is_small:
+        found |= _sizes(n_groups, prompts, typed.get("model_name", BASE))
+    defined = (_placed(found, values, known), [], f"-p of {run}")
+    _, _, recipe = graph.resolved(run, tier, defined)
+    steps = _steps(recipe, n_groups)
+    if steps == 0:
+        raise ParameterError(
+            f"{n_groups} prompts make no batch of {recipe.batch}, which tier {tier} takes at a "
+            "step: add a smaller one, as -p batch=2"
+        )
+    if is_small:
+        found |= _pace(steps)
+    base = BASE_IN_WORDS if recipe.model_name == BASE else recipe.model_name
+    how_long = f"in about {steps:,} steps of {recipe.batch} prompts"
+    sentences.append(printable(f"{run} {learns}, from {base}, {how_long}."))
+    return Settled(_placed(found, values, known), sentences)
+
+
+def _read(path: str, typed: dict) -> tuple[str, load.Loaded]:
+    """The rows of a file, and whether they are "ratings" or "pairs"."""
+    strict = typed.get("strict", True)
+    try:
+        file, _ = load.own_file(path, None)
+        kind = check.kind_of(file)
+        if kind == "pairs":
+            return kind, preferences.load(path, strict=strict)
+        loaded = load.load(
+            "ratings",
+            "folder",
+            path=path,
+            strict=strict,
+            attributes=typed.get("attributes", ()),
+            scale=typed.get("scale", ""),
+        )
+    except DataError as error:
+        raise ParameterError(printable(str(error))) from None
+    return kind, loaded
+
+
+def _rows_in_words(loaded: load.Loaded) -> str:
+    """What the rows of a file are."""
+    number = f"{len(loaded.groups):,}"
+    if loaded.own_columns:
+        return f"ratings for {number} prompts; {loaded.own_columns.in_words()[0]}"
+    if loaded.set_aside:
+        number += f" (ties and faulty rows, which are left out: {len(loaded.set_aside):,})"
+    return f"preferences between two responses: {number}"
+
+
+def _objective(path: str, kind: str, loaded: load.Loaded, typed: dict) -> tuple[dict, str]:
+    """The settings that say what a reward model learns from these rows, and that in words."""
     if kind == "pairs":
-        settings["objective"] = "bradley-terry"
-        words = "trains by which response is better (bradley-terry)"
-    elif values.get("objective") == "bradley-terry":
-        recipe["compare"] = loaded.own_columns.attributes[0]
-        attribute = printable(recipe["compare"])
-        words = f"trains by which response is better in {attribute} (bradley-terry)"
-    else:
-        attributes = list(loaded.own_columns.attributes)
-        settings["attributes"] = attributes
-        constant = loaded.own_columns.constant
-        if len(constant) == len(attributes):
-            raise ParameterError(str(nothing_to_learn(loaded.own_columns.path, constant)))
-        learnt = [name for name in attributes if name not in constant]
-        words = f"trains on {printable(joined(learnt))}"
-        if constant:
-            words += f" (of {printable(joined(list(constant)))} all ratings are equal)"
-    if tier not in graph.SMALL_WORLD:
-        return settings, recipe, f"{words}, with the settings of tier {tier}."
-    base = values.get("model_name", BASE)
-    settings["model_name"] = base
-    steps = values.get("recipe", {}).get("steps", 0)
-    sizes, of_recipe, work = sized(groups, prompts, values.get("epochs", 0), steps)
-    if base not in ("small", "tiny"):
-        of_recipe |= {"method": "lora"}
-        sizes["learning_rate"] = 2e-4
-    epochs = sizes["epochs"]
-    name = BASE_IN_WORDS if base == BASE else base
-    words += f", from {name}, "
-    if steps:
-        words += f"{steps} steps"
-    else:
-        words += f"{epochs:g} {'time' if epochs == 1 else 'times'} over its rows"
-    if base == BASE:
-        speed = cost.operations_a_second(os.cpu_count() or 1)
-        seconds = cost.seconds_on_cpu(BASE_WEIGHTS, work, speed)
-        words += f": {cost.in_words(seconds)} on this machine"
-        if seconds > 600:
-            words += " (less with -p recipe.steps=20, or with --tier gpu on a GPU)"
-        if not list((runs() / "models").glob("smollm2-*")):
-            words += ", and once another to unpack it"
-    return settings | sizes, recipe | of_recipe, f"{words}."
+        if not loaded.groups:
+            raise ParameterError(
+                f"{path}: no row prefers one response, rows left out: {len(loaded.set_aside):,}; "
+                f"the first: {printable(str(loaded.set_aside[0]))}"
+            )
+        objective = typed.get("objective", "bradley-terry")
+        if objective == "regression":
+            raise ParameterError(f"{path} holds preferences, and regression needs ratings")
+        return {"objective": objective}, f"trains by which response is better ({objective})"
+    columns = loaded.own_columns
+    objective = typed.get("objective", "regression")
+    if objective != "regression":
+        compared = typed.get("compare", columns.attributes[0])
+        words = f"trains by which response is better in {compared} ({objective})"
+        return {"compare": compared}, words
+    learnt = [name for name in columns.attributes if name not in columns.constant]
+    if not learnt:
+        raise ParameterError(str(nothing_to_learn(columns.path, columns.constant)))
+    return {"attributes": list(columns.attributes)}, f"trains on {joined(learnt)}"
 
 
-def sized(
-    groups: Sequence[Group], prompts: int, epochs: float = 0, steps: int = 0
-) -> tuple[dict, dict, cost.Work]:
-    """Sizes of a training that fit the rows: parameters, settings of the recipe, and its work.
-
-    A small file is seen up to `MOST_EPOCHS` times, a large one once. It is validated `VALIDATIONS`
-    times, on not too many prompts. Paper: silent (its two epochs are of 20,324 responses).
-
-    Args:
-        groups: all rows.
-        prompts: how many different ones they have.
-        epochs: passes that were asked for, 0 for as many as fit.
-        steps: that were asked for, 0 for all of the passes.
-    """
-    tokens = sum(_tokens(group) for group in groups)
+def _sizes(n_groups: int, prompts: int, base: str) -> dict:
+    """Sizes of a training that fit the number of rows: a small file is seen again and again."""
     validation_share = round(min(0.15, VALIDATED / prompts), 4)
     test_share = round(min(0.25, MEASURED / prompts), 4)
-    trained_share = 1 - validation_share - test_share
-    n_trained = round(trained_share * len(groups))
-    in_a_pass = trained_share * tokens
-    fitting = min(MOST_EPOCHS, max(1, TRAINED_TOKENS // max(in_a_pass, 1)))
-    epochs = float(epochs or fitting)
-    if n_trained >= 128:
-        batch = 8
-    elif n_trained >= 32:
-        batch = 4
-    else:
-        batch = 2
-    steps = steps or max(1, int(epochs * n_trained) // batch)
-    every = max(1, -(-steps // VALIDATIONS))
-    recipe = {
+    trained = (1 - validation_share - test_share) * n_groups
+    sizes = {
+        "model_name": base,
         "validation_share": validation_share,
         "test_share": test_share,
-        "warmup": min(10, steps // 5),
-        "validate_every": every,
-        "save_every": max(every, 50),
+        "epochs": float(max(1, min(MOST_EPOCHS, SEEN // trained))),
+        "batch": int(max(2, min(8, trained // 8))),
         "head": "ridge",
         "ridge_groups": RIDGE,
         "budget": BUDGET,
         "too_long": "leave out",
     }
-    scored = (VALIDATIONS + 1) * validation_share * tokens + 2 * test_share * tokens
-    scored += min(1, RIDGE / max(n_trained, 1)) * in_a_pass
-    passes = steps * batch / max(n_trained, 1)
-    work = cost.Work(trained=passes * in_a_pass, scored=scored)
-    return {"epochs": epochs, "batch": batch}, recipe, work
+    if base not in graph.SMALL_BASES:
+        sizes |= {"method": "lora", "learning_rate": 2e-4}
+    return sizes
 
 
-def _tokens(group: Group) -> float:
-    """About how many tokens a group is as a prefix tree."""
-    texts = [turn.text for turn in group.prompt]
-    texts += [response.text for response in group.responses]
-    return sum(len(text) / CHARACTERS_A_TOKEN + TOKENS_A_TURN for text in texts)
+def _steps(recipe: RewardModel, n_groups: int) -> int:
+    """About how many steps a training takes; 0 where its rows do not fill one batch."""
+    trained_share = 1 - recipe.validation_share - recipe.test_share
+    return recipe.steps or int(recipe.epochs * trained_share * n_groups) // recipe.batch
+
+
+def _pace(steps: int) -> dict:
+    """How often a training of so many steps is validated and saved."""
+    every = -(-steps // VALIDATIONS)
+    return {
+        "warmup": min(10, steps // 5),
+        "validate_every": every,
+        "save_every": max(every, 50),
+    }
+
+
+def _placed(found: dict, values: dict, known: Mapping[str, Parameter]) -> dict:
+    """What was found and what was typed, as parameters, and as settings under "recipe".
+
+    What was typed counts, and what the notebook does not have is left out.
+    """
+    placed = {name: value for name, value in found.items() if name in known} | values
+    settings = {name: value for name, value in found.items() if f"recipe.{name}" in known}
+    settings |= values.get("recipe", {})
+    if settings:
+        placed["recipe"] = settings
+    return placed

@@ -11,6 +11,7 @@ truth, where it is known, and a reward model say of answers to prompts that noth
 """
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -23,7 +24,9 @@ from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
 from hs2lib.runs.setup import Setup
-from hs2lib.train.trainer import TrainingResult
+
+if TYPE_CHECKING:
+    from hs2lib.train.trainer import TrainingResult
 
 
 def held_out_prompts(setup: Setup) -> Loaded:
@@ -213,7 +216,7 @@ class Comparison:
         return policies.gains_of(self.frames, against, **self.setup.recipe.resampled)
 
     def numbers(
-        self, policy: str, before: str | tuple[str, ...], result: TrainingResult
+        self, policy: str, before: str | tuple[str, ...], result: "TrainingResult"
     ) -> dict[str, float]:
         """The main numbers of a run, as its `results.json` has them.
 

@@ -33,8 +33,7 @@ from hs2lib.engine.chat import control_strings, written
 from hs2lib.evaluate.questions import beside_0, mean
 from hs2lib.group import ATTRIBUTES, Group, Turn
 from hs2lib.models.reward_model import RewardModel, load_reward_model
-from hs2lib.models.reward_training import SOURCES
-from hs2lib.models.saved import REWARD_MODEL, device
+from hs2lib.models.saved import REWARD_MODEL, SOURCES, device
 from hs2lib.paper import (
     REWARDBENCH_COUNTS,
     REWARDBENCH_SECTIONS,

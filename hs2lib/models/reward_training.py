@@ -30,7 +30,7 @@ from hs2lib.group import Group
 from hs2lib.models import baselines, derived
 from hs2lib.models import export as classifiers
 from hs2lib.models.reward_model import RewardModel, load_reward_model
-from hs2lib.models.saved import device
+from hs2lib.models.saved import SOURCES, device
 from hs2lib.names import OWN_PAIRS
 from hs2lib.runs.setup import Setup
 from hs2lib.train import items, objectives, progress, recipes
@@ -46,8 +46,6 @@ ItemMaker = Callable[..., tuple[list[Item], dict[str, int]]]
 
 # How far a score of the saved model may be from that of the trained one: devices round otherwise.
 SAVED = 1e-4
-
-SOURCES = "trained-on.txt"  # beside a saved model: the names of the data it was trained on
 
 
 # Data

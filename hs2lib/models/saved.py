@@ -11,6 +11,8 @@ from hs2lib.runs.setup import Setup
 
 REWARD_MODEL = "05_reward_model_training"
 
+SOURCES = "trained-on.txt"  # beside a saved reward model: the names of the data it was trained on
+
 
 def device() -> str:
     """Where models run: "cuda" where a GPU is seen, else "cpu"."""

@@ -27,7 +27,7 @@ from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from types import FunctionType
-from typing import Protocol
+from typing import Protocol, TextIO
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -140,6 +140,9 @@ def digits_of(low: float, high: float) -> int:
     return 2
 
 
+_LOCKS: dict[Path, TextIO] = {}  # of this process, by the report that each locks
+
+
 class Run:
     """One run of one notebook at one tier; made by `start`."""
 
@@ -189,7 +192,11 @@ class Run:
         # Seconds that earlier calls spent on work that this one only read.
         self.kept_s = 0.0
         self.started = time.time()
-        self.lock = lock.hold(self.place)  # against the same notebook in JupyterLab, say
+        # Against the same notebook in another kernel. In this one a cell may be run again.
+        if self.place in _LOCKS:
+            _LOCKS[self.place].close()
+        self.lock = lock.hold(self.place)
+        _LOCKS[self.place] = self.lock
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
 

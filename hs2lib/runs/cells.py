@@ -219,6 +219,14 @@ def _owner(node: ast.expr) -> ast.expr:
 
 
 SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+NAMED = (  # what binds its `name`
+    ast.FunctionDef
+    | ast.AsyncFunctionDef
+    | ast.ClassDef
+    | ast.ExceptHandler
+    | ast.MatchAs
+    | ast.MatchStar
+)
 COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
@@ -243,13 +251,11 @@ def _bound(tree: ast.AST) -> set[str]:
             is_changed = isinstance(node.ctx, ast.Store | ast.Del)
             if is_changed and name and (name != "run" or isinstance(node, ast.Name)):
                 names.add(name)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or (
-            isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name
-        ):
-            names.add(node.name)
+        elif isinstance(node, NAMED):
+            names.add(node.name or "")
         elif isinstance(node, ast.alias):
             names.add((node.asname or node.name).partition(".")[0])
-    return names
+    return names - {""}
 
 
 def _read(tree: ast.AST) -> set[str]:

@@ -228,7 +228,8 @@ def _papermill(run: str, tier: str, partial: Path) -> None:
     os.environ[RUN] = graph.reading(run, tier)
     os.environ[progress.FILE] = str(progress.file(run, tier))
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # bars fill an executed copy
-    total = len(cells.code_cells(run))
+    # With the cell of parameters that papermill adds.
+    total = len(json.loads(notebook_path(run).read_text())["cells"]) + 1
 
     def before(cell: object, cell_index: int) -> None:
         progress.cell(cell_index, total)

@@ -289,9 +289,8 @@ def computes_again(run: str, tier: str, known: dict[str, bool] | None = None) ->
     if run not in known:
         job = jobs_of(run)[0]
         made = read_json(made_file(run, tier, job))
-        if made is None or not result(run, tier, job).exists() or missing(run, tier, job):
-            known[run] = True
-        elif differences(made["key"], of(run, tier, job)):
+        ended = made is not None and result(run, tier, job).exists()
+        if not ended or missing(run, tier, job) or differences(made["key"], of(run, tier, job)):
             known[run] = True
         else:
             above = graph.upstream(run, tier)

@@ -8,8 +8,6 @@ Estimates, to a factor of two: the rules of thumb for decoders of N weights (2 N
 forward, 4 N backward), at a share of the accelerator's peak, `USED`. Paper: silent on cost.
 """
 
-import math
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
@@ -254,65 +252,6 @@ def bytes_a_process(
         "step": step,
         "compute": step + gathered + between_layers + peak,
     }
-
-
-# On a CPU, measured on one core of an EPYC with SmolLM2-135M-Instruct. A token forward, 2 N
-# operations, takes so many times as long as a large product of matrices takes for as many.
-BESIDE_PRODUCTS = 1.4
-TRAINED = 2.2  # a token with adapters, times forward alone
-
-
-# Tokens, and the width of a state of SmolLM2-135M-Instruct within its layers and its MLP: short, so
-# that some products are not interrupted on a busy machine.
-PRODUCT = (128, 576, 1536)
-
-
-def operations_a_second(threads: int = 1) -> float:
-    """What this machine's CPU does in float32, by the fastest of many products of a layer.
-
-    It takes a tenth of a second. Paper: silent.
-
-    threads: of the product.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        states = torch.ones(PRODUCT[0], PRODUCT[1])
-        weights = torch.ones(PRODUCT[1], PRODUCT[2])
-        times = []
-        for _ in range(60):
-            began = time.perf_counter()
-            states @ weights
-            times.append(time.perf_counter() - began)
-    finally:
-        torch.set_num_threads(before)
-    # The fastest, since what else the machine does passes.
-    return 2 * math.prod(PRODUCT) / min(times)
-
-
-def seconds_on_cpu(parameters: float, work: Work, speed: float) -> float:
-    """Seconds that a CPU takes for the trained and the scored tokens of a small decoder.
-
-    An estimate, to a factor of two. Paper: silent.
-
-    Args:
-        parameters: N, without embeddings.
-        work: its tokens; those sampled are left out.
-        speed: of `operations_a_second`.
-    """
-    forward = work.scored + TRAINED * work.trained
-    return BESIDE_PRODUCTS * 2 * parameters * forward / speed
-
-
-def in_words(seconds: float) -> str:
-    """A time as one says it: "about half a minute", "about 20 minutes", "about 3 hours"."""
-    if seconds < 45:
-        return "about half a minute"
-    if seconds < 90:
-        return "about a minute"
-    if seconds < 90 * 60:
-        return f"about {round(seconds / 60)} minutes"
-    return f"about {round(seconds / 3600)} hours"
 
 
 def settings(recipe: "Settings") -> pd.DataFrame:

@@ -3,17 +3,7 @@
 import pytest
 
 from hs2lib.commands import compare
-from hs2lib.commands.compare import (
-    CHANGED,
-    EQUAL,
-    INSIDE,
-    MISSING_HERE,
-    MISSING_THERE,
-    MOVED,
-    OTHER_WORDS,
-    OUTSIDE,
-    ROUNDING,
-)
+from hs2lib.commands.compare import CHANGED, EQUAL, INSIDE, MISSING, MOVED
 
 RUN = "07_sft"
 
@@ -46,24 +36,24 @@ PUBLISHED = HEADINGS + "DPO,0.3255584457,0.1,0.5,better\n"
 @pytest.mark.parametrize(
     ("ours", "kinds"),
     [
-        ("DPO,0.3255584457,0.1,0.5,better", [EQUAL, EQUAL, EQUAL, EQUAL]),
-        # One unit of the tenth digit, and two.
-        ("DPO,0.3255584458,0.1,0.5,better", [ROUNDING, EQUAL, EQUAL, EQUAL]),
-        ("DPO,0.3255584459,0.1,0.5,better", [INSIDE, EQUAL, EQUAL, EQUAL]),
-        # 0.4 lies in 0.1 to 0.5, and 0.6 does not; a bound is of the kind of its value.
-        ("DPO,0.4,0.2,0.6,better", [INSIDE, INSIDE, INSIDE, EQUAL]),
-        ("DPO,0.6,0.3,0.9,better", [OUTSIDE, OUTSIDE, OUTSIDE, EQUAL]),
-        ("DPO,0.5,0.3,0.7,better", [INSIDE, INSIDE, INSIDE, EQUAL]),
-        # The interval holds 0 now; it lies on the other side of 0; the words differ though no
-        # number does.
-        ("DPO,0.3,-0.1,0.7,better", [CHANGED, INSIDE, INSIDE, EQUAL]),
-        ("DPO,-0.3,-0.5,-0.1,better", [CHANGED, OUTSIDE, OUTSIDE, EQUAL]),
+        ("DPO,0.3255584457,0.1,0.5,better", [EQUAL] * 4),
+        # One unit of the tenth digit, and of the eighth.
+        ("DPO,0.3255584458,0.1,0.5,better", [EQUAL] * 4),
+        ("DPO,0.3255584557,0.1,0.5,better", [INSIDE, EQUAL, EQUAL, EQUAL]),
+        # 0.4 and 0.5 lie in 0.1 to 0.5, and 0.6 does not.
+        ("DPO,0.4,0.2,0.6,better", [INSIDE, MOVED, MOVED, EQUAL]),
+        ("DPO,0.5,0.3,0.7,better", [INSIDE, MOVED, MOVED, EQUAL]),
+        ("DPO,0.6,0.3,0.9,better", [MOVED, MOVED, MOVED, EQUAL]),
+        # The interval holds 0 now, or ends there, or lies on the other side of it.
+        ("DPO,0.3,-0.1,0.7,better", [INSIDE, CHANGED, MOVED, EQUAL]),
+        ("DPO,0.3255584457,0,0.5,better", [EQUAL, CHANGED, EQUAL, EQUAL]),
+        ("DPO,-0.3,-0.5,-0.1,better", [MOVED, CHANGED, CHANGED, EQUAL]),
+        # The words differ though no number does.
         ("DPO,0.3255584457,0.1,0.5,no better", [EQUAL, EQUAL, EQUAL, CHANGED]),
-        # The same value, and another conclusion all the same.
-        ("DPO,0.3255584457,-0.1,0.5,better", [CHANGED, INSIDE, EQUAL, EQUAL]),
-        ("DPO,,0.1,0.5,better", [MISSING_HERE, EQUAL, EQUAL, EQUAL]),
-        ("DPO,–,0.2,0.5,better", [OTHER_WORDS, MOVED, EQUAL, EQUAL]),
-        ("PPO,0.3255584457,0.1,0.5,better", [MISSING_HERE] * 4 + [MISSING_THERE] * 4),
+        ("DPO,,0.1,0.5,better", [MISSING, EQUAL, EQUAL, EQUAL]),
+        ("DPO,–,0.2,0.5,better", [MOVED, MOVED, EQUAL, EQUAL]),
+        ("DPO,–,–,–,better", [MOVED, CHANGED, MOVED, EQUAL]),
+        ("PPO,0.3255584457,0.1,0.5,better", [MISSING] * 8),
     ],
 )
 def test_each_kind_of_cell_is_distinguished(beside, ours, kinds):
@@ -73,28 +63,32 @@ def test_each_kind_of_cell_is_distinguished(beside, ours, kinds):
     assert frame.column.tolist()[:4] == ["gain", "95 % low", "95 % high", "verdict"]
 
 
+def test_an_interval_below_0_that_comes_to_hold_it(beside):
+    """An upper bound concludes as a lower one does; a column called "below" is no bound."""
+    frame = beside(
+        "gain,low,high,below\n-0.3,-0.5,-0.1,1\n", "gain,low,high,below\n-0.3,-0.5,0.1,-1\n"
+    )
+    assert frame.kind.tolist() == [EQUAL, EQUAL, CHANGED, MOVED]
+
+
 @pytest.mark.parametrize(
     ("published", "ours", "kind"),
     [
-        ("0.3279", "0.3280", ROUNDING),
-        ("0.1", "0.2", MOVED),  # one unit of the last digit, and twice as much
-        ("10681", "10682", MOVED),  # a count is exact
-        ("1e-16", "-2e-16", ROUNDING),  # 0, but for the error of floats
-        ("4.12 [3.80, 4.44]", "4.13 [3.80, 4.44]", ROUNDING),
-        ("4.12 [3.80, 4.44]", "4.32 [4.00, 4.64]", INSIDE),
-        ("4.12 [3.80, 4.44]", "4.52 [4.20, 4.84]", OUTSIDE),
-        ("4.12 [3.80, 4.44]", "0.12 [-0.20, 0.44]", CHANGED),
-        # Of two intervals the second one's conclusion counts too.
-        ("4.1 [3.8, 4.4] and 1.0 [0.5, 1.5]", "4.3 [4.0, 4.6] and 1.0 [0.5, 1.5]", INSIDE),
-        ("4.1 [3.8, 4.4] and 1.0 [0.5, 1.5]", "4.2 [3.8, 4.4] and -1.0 [-1.5, -0.5]", CHANGED),
-        ("8.04 ± 0.38", "8.24 ± 0.38", MOVED),
-        ("8.04 ± 0.38", "judge: truth, no score", OTHER_WORDS),
-        ("no score", "no words", OTHER_WORDS),
-        ("", "3", MISSING_THERE),
+        ("0.1", "0.2", MOVED),
+        ("10681", "10682", MOVED),
+        ("7", "7.0", EQUAL),
+        ("1e-16", "-2e-16", EQUAL),  # 0, but for the error of floats
+        ("4.12 [3.80, 4.44]", "4.12 [3.80, 4.44]", EQUAL),
+        ("4.12 [3.80, 4.44]", "4.13 [3.80, 4.44]", MOVED),
+        ("True", "False", MOVED),
+        ("–", "–", EQUAL),
+        ("no score", "no words", MOVED),
+        ("8.04", "judge: truth, no score", MOVED),
+        ("", "3", MISSING),
     ],
 )
-def test_a_cell_without_columns_of_bounds(beside, published, ours, kind):
-    """Many tables have a number and its interval in one cell, or a number alone."""
+def test_a_cell_without_an_interval(beside, published, ours, kind):
+    """Many tables have a number alone, or a number and its interval as a text."""
     table = 'policy,value\nSFT,"{}"\nDPO,"5"\n'
     frame = beside(table.format(published), table.format(ours))
     assert frame.set_index("row").kind.to_dict() == {"SFT": kind, "DPO": EQUAL}
@@ -118,8 +112,8 @@ def test_rows_of_one_name_are_matched_by_their_order(beside):
     assert dict(zip(frame.row + ": " + frame.column, frame.kind, strict=True)) == {
         "truth: step": EQUAL,
         "truth: a": EQUAL,
-        "truth, row 2: step": EQUAL,
-        "truth, row 2: a": MOVED,
+        "truth (2): step": EQUAL,
+        "truth (2): a": MOVED,
     }
 
 
@@ -128,7 +122,7 @@ def test_a_text_that_a_model_wrote_names_no_row(beside):
     table = "policy,answer,length\nSFT,{},20\nDPO,The Nile.,9\n"
     assert (
         beside(table.format("A river."), table.format("A long river.")).kind.tolist()
-        == [OTHER_WORDS] + [EQUAL] * 3
+        == [MOVED] + [EQUAL] * 3
     )
 
 
@@ -144,16 +138,6 @@ def test_a_verdict_names_the_rows_of_a_table_of_verdicts(beside):
         "fails",
         "fails",
     ]
-
-
-def test_intervals_belong_to_their_columns():
-    headings = ["paper", "ours", "95 % low", "95 % high", "mean", "x", "mean low", "mean high"]
-    headings += ["Fisher low", "Fisher high"]
-    ours = ("ours", "95 % low", "95 % high")
-    mean = ("mean", "mean low", "mean high")
-    fisher = ("x", "Fisher low", "Fisher high")
-    expected = {heading: columns for columns in (ours, mean, fisher) for heading in columns}
-    assert compare.bounds_of(headings) == expected
 
 
 @pytest.fixture
@@ -176,34 +160,36 @@ def test_what_one_side_lacks(roots, capsys):
     write(own, {"t.csv": "a\n1\n"}, "09_iterative_dpo@by-hand")
     (own / "demo/10_ppo").mkdir()
     frame = compare.compare("demo", own, published)
-    assert compare.counts(frame, ["run", "table"]).to_dict("records") == [
-        {"run": RUN, "table": "new.csv", EQUAL: 0, MISSING_HERE: 0, MISSING_THERE: 1},
-        {"run": RUN, "table": "old.csv", EQUAL: 0, MISSING_HERE: 2, MISSING_THERE: 0},
-        {"run": RUN, "table": "t.csv", EQUAL: 1, MISSING_HERE: 0, MISSING_THERE: 0},
+    compared = frame[frame.table != ""]
+    assert list(zip(compared.table, compared.column, compared.kind, strict=True)) == [
+        ("new.csv", "policy", MISSING),
+        ("new.csv", "b", MISSING),
+        ("old.csv", "policy", MISSING),
+        ("old.csv", "b", MISSING),
+        ("old.csv", "c", MISSING),
+        ("t.csv", "a", EQUAL),
     ]
-    alone = frame[frame.table == ""].set_index("run").kind.to_dict()
-    assert alone == {"08_dpo": MISSING_HERE, "09_iterative_dpo": MISSING_THERE}
     assert compare.main([]) == 0
     counted, changed, page = capsys.readouterr().out.splitlines()
-    assert counted.startswith("demo, runs compared: 1, cells: 4 (1 equal; 2 missing here; 1 miss")
-    assert changed == "conclusions changed: none"
+    assert counted.startswith("demo, runs compared: 1, cells: 6 (1 equal; 0 moved inside")
+    assert counted.endswith("5 missing on one side)") and changed == "conclusions changed: none"
     assert page == f"page: {own / 'site/compare-demo.html'}"
     text = (own / "site/compare-demo.html").read_text()
     assert "not run here: 08_dpo" in text and "not published: 09_iterative_dpo" in text
     assert compare.main(["--tier", "laptop"]) == 0
-    assert "laptop, runs compared: 0, cells: 0 (none)" in capsys.readouterr().out
+    assert "laptop, runs compared: 0, cells: 0 (0 equal" in capsys.readouterr().out
     assert compare.main(["--tier", "laptop", "--strict"]) == 1, "nothing was found as published"
 
 
 def test_a_run_of_another_seed_versus_the_published_one(roots, capsys):
-    """It is what a second honest run gives. The page has both values of each changed conclusion, with intervals."""
+    """It is what a second honest run gives. The page has both values of each changed conclusion."""
     own, published = roots
     write(own, {"t.csv": f"{HEADINGS}DPO,0.3,-0.1,0.7,unclear\n"}, f"{RUN}@seed-1")
     write(published, {"t.csv": PUBLISHED})
     assert compare.main(["07@seed-1=07"]) == 0
     assert f"conclusions changed: 2, {RUN}@seed-1\n" in capsys.readouterr().out
     page = (own / "site/compare-demo.html").read_text()
-    for shown in ("0.3255584457 [0.1, 0.5]", "0.3 [-0.1, 0.7]", "better", "unclear"):
+    for shown in ("95 % low", "0.1", "-0.1", "better", "unclear"):
         assert f">{shown}</td>" in page
     for words in (["08"], ["07"], ["99"]):
         assert compare.main(words) == 2
@@ -211,7 +197,7 @@ def test_a_run_of_another_seed_versus_the_published_one(roots, capsys):
 
 
 @pytest.mark.parametrize(
-    ("value", "status"), [("0.3255584457", 0), ("0.3255584458", 0), ("0.33", 1)]
+    ("value", "status"), [("0.3255584457", 0), ("0.3255584458", 0), ("0.33", 1), ("", 1)]
 )
 def test_strict_says_whether_todays_code_gives_what_is_published(roots, value, status):
     """`make verify` is red where a number is another one, and not for its last printed digit."""

@@ -29,7 +29,7 @@ from hs2lib.models.base import Decoder
 from hs2lib.paths import sha256
 from hs2lib.report import report
 from hs2lib.report.verdict import JUDGED
-from hs2lib.runs import processes
+from hs2lib.runs import lock
 from hs2lib.runs.parameters import ParameterError
 
 sys.path.insert(0, str(paths.root() / "reports"))
@@ -166,7 +166,7 @@ def test_every_artefact_carries_its_caption_and_digest_into_the_manifest(checkou
     for name, about in manifest["artefacts"].items():
         assert about["sha256"] == sha256(run.folder / name) and "Generated data" in about["caption"]
     assert manifest["generated"] and manifest["parameters"] == {"tier": "demo", "seed": 3}
-    assert set(manifest["code"]) == {"computes", "draws", "notebook", "world"}
+    assert set(manifest["code"]) == {"computes", "draws"}
     assert f"notebooks/{NAME}.ipynb" in manifest["files"]
     run.finish()
     assert (
@@ -250,14 +250,14 @@ def test_a_full_disk_is_one_error_and_the_earlier_report_stays(checkout, size):
 
 
 def test_one_notebook_is_run_once_at_a_time(checkout, monkeypatch):
-    """By the runner, say, while it is open in JupyterLab. A run that is finished is in nobody's way."""
-    monkeypatch.setattr(processes, "PATIENCE_S", 0.0)
-    monkeypatch.setenv(processes.OWNER, "the runner")
-    run = start()
-    monkeypatch.setenv(processes.OWNER, "a kernel of JupyterLab")
-    with pytest.raises(BlockingIOError, match=r"another run \(the runner\) holds .*"):
-        start()
+    """By `hs2 run`, say, while it is open in JupyterLab. A run that is finished is in nobody's way."""
+    start()
+    run = start()  # the first cell run again
+    with pytest.raises(BlockingIOError, match=r"another run \(process \d+ on .*\) holds .*"):
+        lock.hold(run.place)
     run.finish()
+    with lock.hold(run.place), pytest.raises(BlockingIOError):
+        start()
     start().finish()
 
 

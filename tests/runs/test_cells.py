@@ -208,9 +208,9 @@ def test_commands_of_ipython_in_a_cell_that_computes_are_refused(suite, source):
 
 
 def test_a_stage_that_a_notebook_has_not_names_those_it_has(suite):
-    with pytest.raises(ParameterError, match="01_first has no stage label: its stages are train$"):
+    with pytest.raises(ParameterError, match=r"01_first has no stage label: its stages are train$"):
         cells.cells_of(NAME, "label")
-    with pytest.raises(ParameterError, match="02_second has no stage train: it has none$"):
+    with pytest.raises(ParameterError, match=r"02_second has no stage train: it has none$"):
         cells.cells_of("02_second", "train")
 
 
@@ -282,6 +282,7 @@ def test_before_each_cell_it_says_how_many_are_done(suite, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_stage_leaves_what_it_made_and_no_report_and_its_run_reads_it(tmp_path, monkeypatch):
     """Neither the job that computes the rest nor the notebook trains again."""
     monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))

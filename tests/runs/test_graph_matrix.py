@@ -3,9 +3,9 @@
 import pytest
 
 from hs2lib import paper
-from hs2lib.commands import runner
+from hs2lib.commands import hs2
 from hs2lib.paths import root
-from hs2lib.runs import graph
+from hs2lib.runs import cells, graph, key
 
 NAMED = [(file.parent.name, file.stem) for file in sorted((root() / "params").glob("*/*@*.yaml"))]
 
@@ -123,21 +123,17 @@ def test_a_seed_of_a_policy_has_all_before_it_of_that_seed(run, tier):
         and len(before) > 6
     )
     for name in before:  # and of a stage, which reads no more than it computes with
-        plain = graph.upstream(graph.without_seed(name)[0], tier, alone=True)
-        assert graph.upstream(name, tier, alone=True) == [
-            graph.of_seed(other, 1) for other in plain
-        ]
+        for stage in cells.stages_of(name):
+            plain = graph.upstream(graph.without_seed(name)[0], tier, stage=stage)
+            seeds = [graph.of_seed(other, 1) for other in plain]
+            assert graph.upstream(name, tier, stage=stage) == seeds
 
 
 @pytest.mark.slow
 def test_five_seeds_are_the_run_and_four_more(capsys):
     """With what they read, each once; of a named run as of a notebook's own."""
-    assert (
-        runner.main(
-            ["--tier", "demo", "--seeds", "5", "05", "06", "06@preferences", "--parameters"]
-        )
-        == 0
-    )
+    words = ["parameters", "--tier", "demo", "--seeds", "5", "05", "06", "06@preferences"]
+    assert hs2.main(words) == 0
     shown = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("  ")]
     more = [
         f"06_rewardbench_evaluation@seed-{k} reads 05_reward_model_training@seed-{k}"
@@ -150,31 +146,33 @@ def test_five_seeds_are_the_run_and_four_more(capsys):
     )
 
 
-def test_notebook_14_depends_on_the_reports_of_named_runs_and_of_seeds(monkeypatch, tmp_path):
-    """A report that a named run leaves makes it stale; one that was made by hand does not."""
-    monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
-    name, before = "14_paper_tables_and_figures", None
-    for tier, of, counts in (
+SHOWN = '{"artefacts": {"a": {"sha256": "1"}}}'
+
+
+@pytest.mark.parametrize(
+    ("tier", "of", "counts"),
+    [
         ("demo", "06_rewardbench_evaluation@preferences", True),
         ("demo", "06_rewardbench_evaluation@preferences-seed-1", True),
         ("laptop", "13_aligned_model_evaluation@mine", True),
         ("demo", "06_rewardbench_evaluation@by-hand", False),
         ("gpu", "06_rewardbench_evaluation@preferences", False),
-    ):
-        values, recipe = graph.resolved(name, "demo")[1:]
-        before = (
-            before
-            or graph.made_of(name, "demo", values | {"beside": ["laptop"]}, recipe)["upstream"]
-        )
-        (tmp_path / tier / of).mkdir(parents=True)
-        (tmp_path / tier / of / "manifest.json").write_text('{"artefacts": {"a": 1}}')
-        after = graph.made_of(name, "demo", values | {"beside": ["laptop"]}, recipe)["upstream"]
-        new = [of if tier == "demo" else f"{tier}/{of}"] if counts else []
-        assert (
-            sorted(after.keys() - before.keys()) == new
-            and "laptop/06_rewardbench_evaluation" in after
-        )
-        before = after
+    ],
+)
+def test_notebook_14_depends_on_the_reports_of_named_runs_and_of_seeds(
+    monkeypatch, tmp_path, tier, of, counts
+):
+    """A report that a named run leaves makes it run again; one that was made by hand does not."""
+    monkeypatch.setenv("HS2_REPORTS", str(tmp_path))
+    name = "14_paper_tables_and_figures"
+    values, recipe = graph.resolved(name, "demo")[1:]
+    settled = (values | {"beside": ["laptop"]}, recipe)
+    before = key.upstream(name, "demo", settled)
+    assert "laptop/06_rewardbench_evaluation" in before
+    (tmp_path / tier / of).mkdir(parents=True)
+    (tmp_path / tier / of / "manifest.json").write_text(SHOWN)
+    new = [of if tier == "demo" else f"{tier}/{of}"] if counts else []
+    assert sorted(key.upstream(name, "demo", settled).keys() - before.keys()) == new
 
 
 def test_notebook_14_of_the_published_reports_depends_on_them_alone(monkeypatch, tmp_path):
@@ -193,6 +191,8 @@ def test_notebook_14_of_the_published_reports_depends_on_them_alone(monkeypatch,
         ("published", "gpu", "01_dataset_statistics"),
     ):
         (tmp_path / whose / tier / run).mkdir(parents=True)
-        (tmp_path / whose / tier / run / "manifest.json").write_text('{"artefacts": {"a": 1}}')
-    read = graph.made_of(name, "demo", *graph.resolved(name, "demo")[1:])["upstream"]
-    assert read.keys() == {"06_rewardbench_evaluation@preferences", "laptop/01_dataset_statistics"}
+        (tmp_path / whose / tier / run / "manifest.json").write_text(SHOWN)
+    assert key.upstream(name, "demo").keys() == {
+        "06_rewardbench_evaluation@preferences",
+        "laptop/01_dataset_statistics",
+    }

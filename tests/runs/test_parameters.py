@@ -279,13 +279,21 @@ def test_every_default_of_every_recipe_is_in_its_own_range():
 CELLS = {name: parameters.specification(path(name)) for name in graph.notebooks()}
 
 
+def reached(cells):
+    """The modules of hs2lib that cells use, directly or through others."""
+    names = set()
+    for cell in cells:
+        names |= code.read_cell(cell.source).library
+    return code.reach(names)
+
+
 @pytest.mark.parametrize("name", graph.notebooks())
 def test_every_setting_counts(name):
     """A setting that neither the notebook nor a module of it reads is none."""
     cells = [cell for cell in nbformat.read(path(name), 4).cells if cell.cell_type == "code"]
     (cell,) = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
     if "recipe" in CELLS[name]:
-        modules = [file.read_text() for file in map(code.module_file, graph.modules(name))]
+        modules = [file.read_text() for file in map(code.module_file, reached(cells))]
         text = "\n".join([*(other.source for other in cells if other is not cell), *modules])
         recipe = CELLS[name]["recipe"].recipe
         for kind in recipe.__mro__:  # a property of a method's own goes on from that of all methods

@@ -12,7 +12,9 @@ def made(tmp_path, monkeypatch):
     """A training that a stage left, which the notebook is to find."""
     folder = tmp_path / "training-a"
     folder.mkdir()
-    (folder / "run.json").write_text(json.dumps({"recipe": {"batch": 8, "seed": 0}, "training": "x"}))
+    (folder / "run.json").write_text(
+        json.dumps({"recipe": {"batch": 8, "seed": 0}, "training": "x"})
+    )
     monkeypatch.setenv(trainings.FINDS, json.dumps([str(folder)]))
     return folder
 
@@ -25,7 +27,9 @@ def test_the_same_training_is_found(made):
 def test_another_training_in_its_place_stops_and_names_what_differs(made):
     """Eight GPUs trained for days, and the notebook would begin anew on one."""
     record = json.dumps({"recipe": {"batch": 4, "seed": 0}, "training": "x"})
-    with pytest.raises(trainings.NotFoundError, match=r"training-a .* differs in recipe\.batch: give"):
+    with pytest.raises(
+        trainings.NotFoundError, match=r"training-a .* differs in recipe\.batch: give"
+    ):
         trainings.find(made.with_name("training-b"), record)
 
 

@@ -13,14 +13,13 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from hs2lib import paths
 from hs2lib.align import dpo, iterative_dpo, steerlm
-from hs2lib.commands import stages
 from hs2lib.engine import checkpoints
 from hs2lib.engine.attention import prepare
 from hs2lib.engine.trees import pack
 from hs2lib.models.backbones import tiny_model
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import load_reward_model
-from hs2lib.runs import processes
+from hs2lib.runs import jobs
 from hs2lib.train import cost
 from hs2lib.train.objectives import REGRESSION
 from hs2lib.train.trainer import Outputs, fit
@@ -204,7 +203,7 @@ def test_no_model_lies_beside_a_training_but_those_its_rounds_ask(
     for module in (dpo, iterative_dpo, steerlm):
         monkeypatch.setattr(module, "fit", count, raising=False)
     with pytest.raises(KeyboardInterrupt):
-        stages.compute(run, "smoke", "train")
+        jobs.stage(run, "smoke", "train")
     assert counted[0] == pytest.approx(
         (1 + beside) * counted[1], rel=1e-2
     )  # a head is 5 of 128 numbers
