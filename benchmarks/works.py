@@ -237,7 +237,7 @@ class World:
         """The commit that trained a policy."""
         if self.matrix and name in NOTEBOOKS:
             run = graph.of_seed(NOTEBOOKS[name], self.seed)
-            manifest = graph.outputs(run, "demo")["manifest"]
+            manifest = graph.manifest(run, "demo")
             return json.loads(manifest.read_text())["commit"]
         return (self.folder / "commits" / name).read_text()
 

@@ -43,11 +43,11 @@ class Suite:
         return set(re.findall(r"^smoke (\d\d)\S*: (computed|drawn) in", done.stdout, re.M))
 
     def edit(self, name: str, before: str, after: str) -> None:
-        """Replace a text of a file once."""
+        """Replace a text of a file once, or add one at its end."""
         file = self.folder / name
         text = file.read_text()
         assert before in text, (name, before)
-        file.write_text(text.replace(before, after, 1))
+        file.write_text(text.replace(before, after, 1) if before else text + after)
 
     def trainings(self, run: str) -> set[str]:
         """The folders of a run's trainings."""
@@ -70,47 +70,20 @@ SFT = {("07", "computed"), ("07", "drawn")}
 MODEL = {("05", "computed")}
 DATA = {("01", "drawn")}
 
-# What is edited -> (file, before, after, what runs).
+CONSTANT = "\nCONSTANT = 1\n"
+
+# What is edited -> (file, before, after, what runs). Without `before` the text is added at the end.
 EDITS = {
     "nothing": None,
-    "a comment and a docstring": (
-        "hs2lib/train/losses.py",
-        '"""',
-        '"""A docstring. ',
-        set(),
-    ),
-    "a value": (
-        "notebooks/07_sft.ipynb",
-        "learning_rate: float = 0.0003",
-        "learning_rate: float = 0.0004",
-        SFT,
-    ),
-    "a figure": (
-        "hs2lib/report/figures.py",
-        "import ",
-        "FIGURE = 1\nimport ",
-        SFT - {("07", "computed")} | DATA,
-    ),
-    "a text": ("notebooks/07_sft.ipynb", "# ", "# A ", {("07", "drawn")}),
-    "a formula of SFT": (
-        "hs2lib/align/sft.py",
-        "\n\n\n",
-        "\n\nCONSTANT = 1\n\n\n",
-        SFT,
-    ),
-    "the engine": ("hs2lib/engine/trees.py", "\n\n\n", "\n\nCONSTANT = 1\n\n\n", MODEL | SFT),
-    "statistics": (
-        "hs2lib/stats/bootstrap.py",
-        "\n\n\n",
-        "\n\nCONSTANT = 1\n\n\n",
-        MODEL | SFT | DATA,
-    ),
-    "the rules of the small world": (
-        "hs2lib/corpus/rules.yaml",
-        "\n",
-        "\n# More.\n",
-        MODEL | SFT | DATA,
-    ),
+    "a docstring": ("hs2lib/train/losses.py", '"""', '"""A docstring. ', set()),
+    "a value": ("notebooks/07_sft.ipynb", "float = 0.0003", "float = 0.0004", SFT),
+    "a figure": ("hs2lib/report/figures.py", "", CONSTANT, {("07", "drawn")} | DATA),
+    "a text": ("notebooks/07_sft.ipynb", '"# ', '"# A ', {("07", "drawn")}),
+    "a method": ("hs2lib/align/sft.py", "", CONSTANT, SFT),
+    "the engine": ("hs2lib/engine/trees.py", "", CONSTANT, MODEL | SFT),
+    "the models": ("hs2lib/models/reward_model.py", "", CONSTANT, MODEL | SFT),
+    "the readers": ("hs2lib/data/load.py", "", CONSTANT, MODEL | SFT | DATA),
+    "the small world": ("hs2lib/corpus/rules.yaml", "", "# More.\n", MODEL | SFT | DATA),
 }
 
 

@@ -227,7 +227,7 @@ def test_snakemake_takes_the_profile_of_kubernetes(tmp_path, monkeypatch):
     """A dry run parses the profile and plans the jobs; the cluster's own commands are not needed
     for that.
 
-    That of SLURM is taken in tests/commands/test_stages.py.
+    That of SLURM is taken in tests/runs/test_cells.py.
     """
     monkeypatch.setenv("HS2_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("HS2_REPORTS", str(tmp_path / "reports"))

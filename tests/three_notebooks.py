@@ -24,7 +24,8 @@ PARAMETERS = """tier: str = "smoke"  # tier; one of smoke, demo
 path: str = ""  # file of rows
 n: int = 2  # a number; 0 to 9
 rate: float = 0.5  # a rate
-many: list = []  # some texts"""
+many: list = []  # some texts
+seed: int = 0  # seed"""
 START = """from pathlib import Path
 
 import pandas as pd

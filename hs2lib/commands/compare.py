@@ -95,8 +95,9 @@ def kinds_of(cells: pd.DataFrame) -> np.ndarray:
     """
     mine = _numbers(cells.ours)
     theirs = _numbers(cells.published)
-    is_low = cells.column.str.contains(r"\blow$")
-    is_high = cells.column.str.contains(r"\bhigh$")
+    columns = cells.column.astype(object)  # no text at all where only whole runs differ
+    is_low = columns.str.contains(r"\blow$")
+    is_high = columns.str.contains(r"\bhigh$")
     low_crossed = is_low & ((mine > 0) != (theirs > 0))
     high_crossed = is_high & ((mine < 0) != (theirs < 0))
     kinds = {

@@ -140,6 +140,12 @@ def test_a_verdict_names_the_rows_of_a_table_of_verdicts(beside):
     ]
 
 
+def test_a_verdict_names_no_row_otherwise(beside):
+    """It is a conclusion, also where nothing else tells the rows apart."""
+    frame = beside("policy,verdict\nSFT,up\nSFT,down\n", "policy,verdict\nSFT,down\nSFT,up\n")
+    assert frame.kind.tolist() == [CHANGED, CHANGED]
+
+
 @pytest.fixture
 def roots(tmp_path, monkeypatch):
     """The folders of one's own reports and of the published ones, as the command finds them."""
@@ -176,6 +182,10 @@ def test_what_one_side_lacks(roots, capsys):
     assert page == f"page: {own / 'site/compare-demo.html'}"
     text = (own / "site/compare-demo.html").read_text()
     assert "not run here: 08_dpo" in text and "not published: 09_iterative_dpo" in text
+    write(own, {"t.csv": "a\n1\n"}, tier="paper")
+    assert compare.main(["--tier", "paper"]) == 0, "nothing to compare but a run on one side"
+    assert f"not published: {RUN}" in (own / "site/compare-paper.html").read_text()
+    capsys.readouterr()
     assert compare.main(["--tier", "laptop"]) == 0
     assert "laptop, runs compared: 0, cells: 0 (0 equal" in capsys.readouterr().out
     assert compare.main(["--tier", "laptop", "--strict"]) == 1, "nothing was found as published"

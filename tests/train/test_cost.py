@@ -1,7 +1,10 @@
 """The dry run's arithmetic, by hand: what it says is asked of a cluster, so a factor of ten must not slip in."""
 
 import gc
+import os
 import shutil
+import sys
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,7 +14,6 @@ from tiny_training import made, recipe, tiny
 from torch.profiler import ProfilerActivity, profile
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from hs2lib import paths
 from hs2lib.align import dpo, iterative_dpo, steerlm
 from hs2lib.engine import checkpoints
 from hs2lib.engine.attention import prepare
@@ -181,14 +183,10 @@ def test_no_model_lies_beside_a_training_but_those_its_rounds_ask(
     """The steps up to a training: the parameters in memory then are the trained ones, as `held`
     counts them, and the reward model's where each round samples and scores."""
     share_models(tmp_path / "HS2_RUNS")
-    for name in (
-        "HS2_RUNS",
-        "HS2_REPORTS",
-        paths.RUN,
-        processes.OWNER,
-    ):  # a stage sets some; given back after the test
+    for name in ("HS2_RUNS", "HS2_REPORTS"):
         monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.delenv(paths.RUN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
     before = {id(one) for one in gc.get_objects() if isinstance(one, torch.nn.Parameter)}
     counted = []
 
@@ -202,7 +200,8 @@ def test_no_model_lies_beside_a_training_but_those_its_rounds_ask(
 
     for module in (dpo, iterative_dpo, steerlm):
         monkeypatch.setattr(module, "fit", count, raising=False)
-    with pytest.raises(KeyboardInterrupt):
+    # A job goes elsewhere, and says in the environment what it does: all is given back.
+    with mock.patch.dict(os.environ), pytest.raises(KeyboardInterrupt):
         jobs.stage(run, "smoke", "train")
     assert counted[0] == pytest.approx(
         (1 + beside) * counted[1], rel=1e-2
