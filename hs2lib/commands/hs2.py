@@ -208,10 +208,7 @@ def run(args: argparse.Namespace, extra: list[str]) -> int:
     with contextlib.ExitStack() as undo:
         names, searched = _defined(args, undo)
         needed = graph.with_upstream(names, args.tier)
-        for name in needed:  # every file is checked before anything runs
-            graph.resolved(name, args.tier)
-            refusals.check_weighting(name, args.tier)
-            refusals.check_compared(name, args.tier)
+        _check_values(needed, args.tier)
         if args.stage:
             refusals.check_folder(names, args.tier)
             for name in names:
@@ -241,6 +238,14 @@ def run(args: argparse.Namespace, extra: list[str]) -> int:
 
         print(grid.report(searched, args.tier), file=sys.stderr)
     return status
+
+
+def _check_values(needed: list[str], tier: str) -> None:
+    """Raise ParameterError where a file of values has a fault, or runs would not compare."""
+    for name in needed:
+        graph.resolved(name, tier)
+        refusals.check_weighting(name, tier)
+        refusals.check_compared(name, tier)
 
 
 def _refreshed(asked: list[str], needed: list[str], tier: str) -> None:
@@ -314,7 +319,9 @@ def parameters(args: argparse.Namespace, extra: list[str]) -> int:
     """`hs2 parameters`: print each parameter and setting of runs, with its value and its range."""
     with contextlib.ExitStack() as undo:
         names, _ = _defined(args, undo)
+        _check_values(graph.with_upstream(names, args.tier), args.tier)
         print("\n".join([named.listed(name, args.tier) for name in names]))
+        undo.pop_all()  # named runs stay defined: a stage of one can then be started
     return 0
 
 

@@ -30,7 +30,7 @@ def listed(*words):
 # What a run is made with.
 
 
-def test_parameters_of_a_named_run_are_listed_and_nothing_is_defined(started, capsys):
+def test_parameters_of_a_named_run_are_listed_and_it_is_defined(started, capsys):
     words = ["02", "03", "--name", "big", "-p", "n=7", "--set", "rate=1e-3"]
     assert listed(*words) == 0
     shown = capsys.readouterr().out
@@ -38,7 +38,7 @@ def test_parameters_of_a_named_run_are_listed_and_nothing_is_defined(started, ca
     assert "03_second@big reads 02_model@big\n" in shown
     assert "  n: int = 7  # a number; 0 to 9\n" in shown
     assert "  rate: float = 0.001  # a rate\n" in shown
-    assert started == [] and graph.named_runs("demo") == []
+    assert started == [] and graph.named_runs("demo") == ["02_model@big", "03_second@big"]
 
 
 @pytest.mark.slow
