@@ -56,7 +56,7 @@ def snakemake(names: list[str], tier: str, cores: int, extra: list[str], locked:
     command += ["--cores", str(cores)]
     # The lock is ours: a killed Snakemake would leave its own behind.
     command += ["--nolock", "--rerun-incomplete", "--rerun-triggers", "mtime", "input"]
-    command += ["--keep-going", "--quiet", "all"]
+    command += ["--quiet", "all", "--keep-going"]
     command += extra
     command += ["--config", f"tier={tier}", f"runs={','.join(names)}", f"cores={cores}"]
     log = runs() / "snakemake.log"

@@ -54,7 +54,7 @@ def checkout(tmp_path, monkeypatch):
     monkeypatch.setenv("HS2_ROOT", str(tmp_path))
     monkeypatch.setenv(
         paths.RUN, "{}"
-    )  # as the runner does: by hand a report would have another place
+    )  # as `hs2 run` does: by hand a report would have another place
     for name in ("HS2_REPORTS", "HS2_RUNS"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path

@@ -90,7 +90,7 @@ def test_a_bad_override_names_file_parameter_and_fix(suite, yaml, message):
 
 
 def test_a_file_may_say_its_own_tier_for_papermill(suite):
-    """`papermill -f` takes a file without the runner, which alone knows the tier otherwise."""
+    """`papermill -f` takes a file without `hs2 run`, which alone knows the tier otherwise."""
     (suite[1] / "demo" / "01_toy.yaml").write_text("tier: demo\nn_prompts: 7\n")
     assert parameters.resolve(suite[0], "demo", suite[1])["tier"] == "demo"
 
