@@ -25,7 +25,7 @@ def screen(tier: str) -> str:
     lines = []
     for title, found in numbers.items():
         measure = SCORE if SCORE in found else MODEL_SCORE
-        if measure in found:
+        if f"{measure}, gained" in found:
             lines.append(_line(title, found, measure, tier))
         elif "pairs right (%)" in found:
             right = found["pairs right (%)"]
