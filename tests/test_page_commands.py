@@ -7,6 +7,7 @@ commands are one walk.
 import contextlib
 import itertools
 import json
+import os
 import re
 import shlex
 import shutil
