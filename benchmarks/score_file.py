@@ -27,7 +27,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 from hs2lib.data.load import own_file
-from hs2lib.data.shapes import PromptRow, read_prompts
+from hs2lib.data.rows import rows
 from hs2lib.models.export import export
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.paths import json_lines
@@ -47,25 +47,28 @@ FILES = {
 }
 
 
-def one_pair(row: PromptRow) -> dict:
+def one_pair(line: int, row: dict) -> dict:
     """A pair of a row: its better answer and its worse one; of three styles the same for both."""
-    better, worse = row.comparisons[0]
-    if len(row.places) == 6:
-        better = row.line % 3
-        worse = 3 + better
-    texts = [response.text for response in row.group.responses]
-    prompt = [{"role": turn.role, "content": turn.text} for turn in row.group.prompt]
-    return {"prompt": prompt, "chosen": texts[better], "rejected": texts[worse]}
+    if "chosen" in row:  # RM-Bench
+        question = row["prompt"]
+        texts = [row["chosen"][line % 3], row["rejected"][line % 3]]
+    else:
+        question = row["question"]
+        texts = [row["response_A"], row["response_B"]]
+        if row["label"] == "B>A":
+            texts.reverse()
+    prompt = [{"role": "user", "content": question}]
+    return {"prompt": prompt, "chosen": texts[0], "rejected": texts[1]}
 
 
 def pairs(number: int) -> list[dict]:
     """So many pairs, half of each set, drawn with seed 0 and in the order of the files."""
     draw, out = random.Random(0), []
     for i, files in enumerate(FILES.values()):
-        rows = [row for name in files for row in read_prompts(own_file(name, None)[0]).rows]
+        every = [row for name in files for row in rows(own_file(name, None)[0])]
         share = number // 2 + (number % 2 if i else 0)
-        chosen = sorted(draw.sample(range(len(rows)), share))
-        out += [one_pair(rows[k]) for k in chosen]
+        chosen = sorted(draw.sample(range(len(every)), share))
+        out += [one_pair(*every[k]) for k in chosen]
     return out
 
 

@@ -32,9 +32,9 @@ import pandas as pd
 
 from hs2lib.collect import annotate
 from hs2lib.data import check, pairs
+from hs2lib.data.files import parse_columns, read_file
 from hs2lib.data.load import SETS, load
-from hs2lib.data.rows import DataError
-from hs2lib.data.shapes import read_prompts
+from hs2lib.data.rows import DataError, Faults, sound
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench, questions, truthfulqa
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 
@@ -118,34 +118,16 @@ ROWS: dict[str, list[dict]] = {
     ],
     "pairs": [
         {"prompt": "p", "chosen": "a", "rejected": "b", "subset": "s", "id": 1, "lang": "en"},
-        {"prompt": TALK[:1], "chosen": TALK, "rejected": "b"},
-        {
-            "question": "p",
-            "response_A": "a",
-            "response_B": "b",
-            "label": "A>B",
-            "source": "x/y",
-            "pair_id": "u",
-        },
-        {"prompt": "p", "chosen": ["a", "b", "c"], "rejected": ["d", "e", "f"]},
+        {"prompt": TALK[:1], "chosen": TALK, "rejected": "b", "subset": "s", "id": 2},
     ],
-    "answers-to-score": [
-        {"system": "s", "instruction": "i", "input": "more", "output": "r", "lang": "en"},
-        {"messages": TALK},
+    "margins": [{"prompt": "p", "chosen": "a", "rejected": "b", "margin": 1.5}],
+    "conversations": [{"messages": TALK, "lang": "en"}],
+    "one": [{"prompt": "p", "question": "q", "response": "r"}],
+    "two": [
+        {"prompt": "p", "response_a": "a", "response_b": "b", "winner": "a"},
+        {"prompt": TALK[:1], "response_a": "a", "response_b": "b", "winner": "tie"},
     ],
-    "numbered": [
-        {"context": TALK[:1], "response1": "a", "response2": "b", "overall_preference": -1},
-        {"prompt": "p", "output_1": "a", "output_2": "b", "winner": "tie"},
-        {"prompt": "p", "response_0": "a", "response_1": "b", "better_response_id": 1},
-    ],
-    "better-first": [
-        {"chosen": HUMAN + "a", "rejected": HUMAN + "b"},
-        {"conversation_input": TALK[:1], "chosen": {"answer": "a"}, "reject": {"answer": "b"}},
-        {"prompt": "p", "bon_best": {"answer": "a"}, "loser_list": [{"answer": "b"}] * 2},
-    ],
-    "ranked": [
-        {"prompt": HUMAN, "answers": [{"answer": "a", "rank": 1.0}, {"answer": "b", "rank": 2.0}]}
-    ],
+    "several": [{"prompt": "p", "responses": ["a", "b", "c"], "scores": [1, 0.5, 1]}],
     "humanevalpack": [
         {"prompt": "p", "instruction": "i", "declaration": "d"}
         | {"canonical_solution": "a", "buggy_solution": "b"}
@@ -184,7 +166,7 @@ ROWS: dict[str, list[dict]] = {
     ],
     "form": [{**RATED, "group": "g", "annotator": "ann"}],
 }
-TO_SCORE = ("answers-to-score", "numbered", "better-first", "ranked")
+TO_SCORE = ("margins", "conversations", "one", "two", "several")
 FORMATS = ("jsonl", "jsonl.gz", "json", "json.gz", "csv", "csv.gz", "parquet")
 ONLY = {
     "form": ("jsonl",),
@@ -403,14 +385,19 @@ def readers(folder: Path) -> dict[str, Callable[[Path, random.Random], object]]:
             return check.examine(path)[1]
         return pairs.load_pairs("folder", path=path, strict=draw.random() < 0.5)
 
+    def of_published(path: Path, draw: random.Random) -> object:
+        with Faults(path) as faults:
+            return list(sound(path, pairs.HumanEvalPack, faults))
+
     def to_score(path: Path, draw: random.Random) -> object:
-        return read_prompts(path, strict=draw.random() < 0.5)
+        columns = parse_columns(draw.choice(["", "prompt=question"]))
+        return read_file(path, columns, strict=draw.random() < 0.5)
 
     return {
         **{name: partial(loaded, name) for name in SETS},
         **dict.fromkeys(TO_SCORE, to_score),
         "pairs": of_pairs,
-        "humanevalpack": lambda path, draw: pairs.read_groups(path, "s", "x"),
+        "humanevalpack": of_published,
         "truthfulqa": at("truthfulqa/mc_task.json", truthfulqa.load),
         "answers": lambda path, draw: questions.read(path, of_two),
         "mt-bench": at(

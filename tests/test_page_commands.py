@@ -425,7 +425,6 @@ def test_from_a_csv_of_ones_own_to_scores_without_hs2lib(checkout):
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.skipif(not os.environ.get("WALK"), reason="half an hour: WALK=1 runs it")
 def test_the_commands_of_the_pages_run(checkout):
     """One after the other in one folder, after README's; of those alike, one."""
     published = CHECKOUT / "reports/published/demo"

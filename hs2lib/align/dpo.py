@@ -144,6 +144,7 @@ def _rated(recipe: DPO, split: str) -> Loaded:
         recipe.source,
         path=recipe.path or None,
         scale=recipe.scale,
+        columns=recipe.columns,
         split=split,
         strict=recipe.strict,
         n_prompts=recipe.n_prompts,

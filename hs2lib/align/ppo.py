@@ -138,6 +138,7 @@ def load_data(setup: Setup) -> Loaded:
         recipe.source,
         path=recipe.path or None,
         scale=recipe.scale,
+        columns=recipe.columns,
         split=recipe.split,
         strict=recipe.strict,
         n_prompts=recipe.n_prompts,

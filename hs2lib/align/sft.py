@@ -126,6 +126,7 @@ def load_conversations(setup: Setup, choose: Choose = best_paths) -> Conversatio
         recipe.source,
         path=recipe.path or None,
         scale=recipe.scale,
+        columns=recipe.columns,
         split=recipe.split,
         strict=recipe.strict,
         n_prompts=recipe.n_prompts,

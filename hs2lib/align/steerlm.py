@@ -65,6 +65,7 @@ def load_answers(setup: Setup) -> Answers:
         split=recipe.split,
         path=recipe.path or None,
         scale=recipe.scale,
+        columns=recipe.columns,
         strict=recipe.strict,
         n_prompts=recipe.n_prompts,
         seed=recipe.seed,

@@ -14,10 +14,9 @@ import sys
 import transformers
 
 from hs2lib.audit.auditing import audit
-from hs2lib.data.layouts import Columns
 from hs2lib.data.rows import printable
 from hs2lib.names import PRECISIONS, TEMPLATES
-from hs2lib.score.options import keep_out_of_the_way, names, whole
+from hs2lib.score.options import keep_out_of_the_way, whole
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,15 +31,9 @@ def parser() -> argparse.ArgumentParser:
     add("--policy", required=True, help="a causal language model, or one of notebooks 07 to 12")
     add("--prompts", required=True, metavar="FILE", help="JSONL, JSON, CSV or Parquet")
     add("--pairs", metavar="FILE", help="labelled pairs of the policy's own answers, or ratings")
-    add(
-        "--verdict",
-        default="",
-        metavar="COLUMN[=FIRST,SECOND]",
-        help="in --pairs: which of two answers is better, as in hs2 score",
-    )
-    add("--scale", default="", help="of ratings in --pairs, as 1-5 (default: found)")
+    add("--scale", default="", help="of ratings in --pairs, as 1-5 (default: 0-4)")
     add("--out", default="audit", metavar="FOLDER", help="for page and tables (default: audit)")
-    add("--prompt", type=names, default=(), metavar="COLUMN[,..]", help="of the prompt; joined")
+    add("--columns", default="", metavar="prompt=THEIRS", help="the column of the prompts")
     add("--n", type=whole, default=8, help="answers to each prompt (default: 8)")
     add("--limit", type=whole, default=0, metavar="N", help="the first N prompts only")
     add("--max-new-tokens", type=whole, default=256, metavar="N", help="of an answer (256)")
@@ -80,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
             weights=args.weights,
             seed=args.seed,
             precision=args.precision,
-            columns=Columns(args.prompt, verdict=args.verdict),
+            columns=args.columns,
             pairs=args.pairs,
             scale=args.scale,
             progress=True,

@@ -19,7 +19,6 @@ import pandas as pd
 
 from hs2lib import paths
 from hs2lib.audit import edits, labelled, prompts
-from hs2lib.data.layouts import BY_NAME, Columns
 from hs2lib.data.rows import printable
 from hs2lib.engine.chat import tokenise
 from hs2lib.engine.trees import BUDGET
@@ -212,7 +211,7 @@ def audit(
     seed: int = 0,
     precision: str = "float32",
     n_boot: int = 1000,
-    columns: Columns = BY_NAME,
+    columns: str = "",
     pairs: str | Path | None = None,
     scale: str = "",
     progress: bool = False,
@@ -238,11 +237,10 @@ def audit(
         weights: of several outputs, as for `hs2lib.paper.head_weights`.
         precision: "bfloat16" for speed on a GPU.
         n_boot: resamples of an interval.
-        columns: of the file of prompts, where their names do not say what they hold; their verdict
-            is of `pairs`.
+        columns: of the file of prompts, where it has another name, as "prompt=question".
         pairs: a file of labelled pairs of the policy's own answers, as for
             `hs2lib.audit.labelled.read_file`; None for none.
-        scale: of ratings in `pairs`, as 1-5; "" to find it.
+        scale: of ratings in `pairs`, as 1-5; "" for 0 to 4.
         progress: whether to show a bar.
         called: what judge and policy are called in words; None for their names.
         options: for a classifier, as for `RewardModel.from_classifier`.
@@ -255,12 +253,12 @@ def audit(
     _check(n, max_new_tokens, temperature, top_p)
     folder = None if out is None else _checked_folder(Path(out).expanduser())
     if isinstance(asked, str | Path):
-        groups = prompts.read_file(asked, limit, replace(columns, verdict=""))
+        groups = prompts.read_file(asked, limit, columns)
     else:
         groups = list(asked)
         if limit:
             groups = groups[:limit]
-    known = [] if pairs is None else labelled.read_file(pairs, scale, columns.verdict)
+    known = [] if pairs is None else labelled.read_file(pairs, scale)
     if not isinstance(model, RewardModel):
         model = loaded(model, options)
     values = weighting_of(model.attributes, model.scales, weights).values  # [A]

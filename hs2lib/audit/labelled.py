@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 
 from hs2lib.collect.annotate import AnnotationForm
+from hs2lib.data import files
 from hs2lib.data.check import kind_of
-from hs2lib.data.layouts import Columns, Layout
+from hs2lib.data.files import FileRow
 from hs2lib.data.load import load, own_file
 from hs2lib.data.rows import DataError
-from hs2lib.data.shapes import PromptRow, read_prompts
 from hs2lib.evaluate.rewardbench import weighting_of
 from hs2lib.group import Group, Response
 from hs2lib.stats.bootstrap import Interval, bootstrap, inside
@@ -94,24 +94,25 @@ def labelling_form(
     return AnnotationForm(pairs, path, **options)
 
 
-def read_file(path: str | Path, scale: str = "", verdict: str = "") -> list[PromptRow]:
+def read_file(path: str | Path, scale: str = "", columns: str = "") -> list[FileRow]:
     """The rows of a file that says which of two answers to a prompt is better.
 
     Args:
         path: pairs as for `hs2 score`, or ratings, as the form writes them. Of ratings the
             better answer has the higher mean over annotators, attributes weighed as the outputs of
             a model of such ratings are.
-        scale: of the ratings, as 1-5; "" to find it.
-        verdict: of the pairs, which is better, as `hs2lib.data.layouts.Columns` has it.
+        scale: of the ratings, as 1-5; "" for 0 to 4.
+        columns: of the pairs, those with other names, as "chosen=good,rejected=bad".
 
     Raises:
         DataError: the file or a row of it cannot be used, or it says of no pair which is better.
     """
     file, _ = own_file(path, None)
-    if not verdict and kind_of(file) == "ratings":
+    by_ours = files.parse_columns(columns)
+    if kind_of(file, by_ours) == "ratings":
         rows = _rated(file, scale)
     else:
-        rows = list(read_prompts(file, Columns(verdict=verdict)).rows)
+        rows = list(files.read_file(file, by_ours).rows)
     if not any(row.comparisons for row in rows):
         what = "no pair of answers to one prompt has a better one"
         fix = "give pairs with labels, or two rated answers to each prompt"
@@ -119,10 +120,9 @@ def read_file(path: str | Path, scale: str = "", verdict: str = "") -> list[Prom
     return rows
 
 
-def _rated(file: Path, scale: str) -> list[PromptRow]:
+def _rated(file: Path, scale: str) -> list[FileRow]:
     """Rated answers as rows, with the comparisons that their ratings imply."""
     data = load("ratings", "folder", path=file, scale=scale)
-    layout = Layout("list", ("prompt",), None, ("response",))
     rows = []
     for line, group in enumerate(data.groups, 1):
         weights = weighting_of(group.attributes, data.own_columns.scales).values  # [A]
@@ -135,7 +135,7 @@ def _rated(file: Path, scale: str) -> list[PromptRow]:
             elif overall[second] > overall[first]:
                 comparisons.append((second, first))
         places = tuple(("response", number) for number in range(len(overall)))
-        rows.append(PromptRow(line, {}, layout, group, places, tuple(comparisons)))
+        rows.append(FileRow(line, {}, group, places, tuple(comparisons)))
     return rows
 
 
@@ -147,7 +147,7 @@ def _mean_rating(response: Response) -> np.ndarray:
 
 
 def agreement(
-    rows: Sequence[PromptRow], scores: Sequence[np.ndarray], *, n_boot: int = 1000, seed: int = 0
+    rows: Sequence[FileRow], scores: Sequence[np.ndarray], *, n_boot: int = 1000, seed: int = 0
 ) -> Labelled:
     """How often the better answer has the higher score, beside the longer one.
 

@@ -3,24 +3,25 @@
 import hashlib
 from pathlib import Path
 
-from hs2lib.data.layouts import BY_NAME, Columns
+from pydantic import model_validator
+
+from hs2lib.data.files import Prompt, from_cell, parse_columns, renamed
 from hs2lib.data.load import Loaded, own_file, provenance
-from hs2lib.data.rows import DataError, Fault, Faults
-from hs2lib.data.shapes import asked_rows
+from hs2lib.data.rows import DataError, Fault, Faults, Row, is_csv, sound
 from hs2lib.group import Group, Turn, prompt_string
 from hs2lib.paths import digests_by_place
 
 
-def read_file(path: str | Path, limit: int = 0, columns: Columns = BY_NAME) -> list[Group]:
+def read_file(path: str | Path, limit: int = 0, columns: str = "") -> list[Group]:
     """The prompts of a file without responses, each once, in the order of the file.
 
     A prompt's id is made of its text. So its samples stay the same whatever stands before it.
 
     Args:
-        path: JSONL, JSON, CSV or Parquet, with the columns of a prompt as for `hs2 score`. What
-            else a row has is not looked at.
+        path: JSONL, JSON, CSV or Parquet, with a column `prompt`, a text or a list of messages.
+            What else a row has is not looked at.
         limit: of prompts; 0 for all.
-        columns: of the prompt, where their names do not say it.
+        columns: where it has another name, as "prompt=question".
 
     Raises:
         DataError: the file or a row of it cannot be used; it names file, line, field and fix.
@@ -28,7 +29,8 @@ def read_file(path: str | Path, limit: int = 0, columns: Columns = BY_NAME) -> l
     file, _ = own_file(path, None)
     groups: dict[tuple[Turn, ...], Group] = {}
     with Faults(file) as faults:
-        for line, prompt in asked_rows(file, faults, columns):
+        for line, row in sound(file, _asked(parse_columns(columns), is_csv(file)), faults):
+            prompt = row.prompt
             try:
                 prompt_string(prompt)  # which the tables of an audit have
             except ValueError as error:
@@ -39,6 +41,23 @@ def read_file(path: str | Path, limit: int = 0, columns: Columns = BY_NAME) -> l
     if not groups:
         raise DataError(file, None, None, "there are no prompts", "give a file with rows")
     return list(groups.values())
+
+
+def _asked(columns: dict[str, str], has_cells: bool) -> type[Row]:
+    """The rows of a file of prompts; of CSV a list of messages is JSON in its cell."""
+
+    class Asked(Row, extra="ignore"):
+        prompt: Prompt
+
+        @model_validator(mode="before")
+        @classmethod
+        def _under_our_names(cls, row: dict) -> dict:
+            values = renamed(row, columns)
+            if has_cells and "prompt" in values:
+                values["prompt"] = from_cell("prompt", values["prompt"])
+            return values
+
+    return Asked
 
 
 def load_file(path: str | Path, limit: int = 0) -> Loaded:

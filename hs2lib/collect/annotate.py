@@ -22,8 +22,15 @@ import ipywidgets as widgets
 from jinja2 import Environment
 from pydantic import create_model
 
-from hs2lib.data.own import HELPSTEER, OwnColumns, Scale, as_number, parse_scales
-from hs2lib.data.rated import OwnRating, own_rating
+from hs2lib.data.own import (
+    HELPSTEER,
+    OwnColumns,
+    OwnRating,
+    Scale,
+    as_number,
+    own_rating,
+    parse_scales,
+)
 from hs2lib.data.rows import DataError, Faults, Row, Text, sound
 from hs2lib.group import ATTRIBUTES, Group, prompt_string
 from hs2lib.paths import json_lines, read_yaml
@@ -125,7 +132,7 @@ class AnnotationForm(widgets.VBox):
         without = [name for name in attributes if name not in self.scales]
         if without or not self.scales:
             raise ValueError(f"scale {scale!r} says nothing of {', '.join(without) or 'any'}")
-        self.row_model = saved_rating(OwnColumns(self.path, tuple(attributes), self.scales, {}, 0))
+        self.row_model = saved_rating(OwnColumns(self.path, tuple(attributes), self.scales))
         if self.path.suffix != ".jsonl":
             raise ValueError(
                 "ratings are written as JSON lines: "
@@ -394,7 +401,7 @@ def _scale(name: str, scale: Scale) -> widgets.ToggleButtons | widgets.Text:
 def _number(name: str, value: int | str, scale: Scale) -> float:
     """The number that was chosen or typed; raises ValueError for one that is not on the scale."""
     number = as_number(value)
-    if number is None or not scale.holds(number, number):
+    if number is None or not scale.low <= number <= scale.high:
         raise ValueError(f"{name}: write a number from {scale.words}, got {value!r}")
     return value if isinstance(value, int) else number
 

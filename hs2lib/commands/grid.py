@@ -59,7 +59,7 @@ def define(args: argparse.Namespace, undo: contextlib.ExitStack) -> list[Point]:
         run = f"{notebook}@{'-'.join([args.name, *parts] if args.name else parts)}"
         (run,) = graph.matching([run])  # raises where the name is none
         words = [*args.set, *[f"{name}={value}" for name, value in values.items()]]
-        words += named.scale_words(args.scale, [run])
+        words += named.own_file_words(args, [run])
         named.define_runs([run], args.tier, words, args.reads, undo)
         points.append(Point(values, [graph.of_seed(run, more) for more in range(args.seeds)]))
     return points

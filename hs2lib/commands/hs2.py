@@ -77,7 +77,14 @@ def _add_definition(add: Callable[..., argparse.Action]) -> None:
         "--scale",
         metavar="LOW-HIGH",
         default="",
-        help="of your own ratings: the lowest and the highest, as 1-5 or clarity:1-5,score:0-1",
+        help="of your own ratings: the lowest and the highest, as 1-5 or clarity:1-5,score:0-1 "
+        "(default: 0-4)",
+    )
+    add(
+        "--columns",
+        metavar="OURS=THEIRS,..",
+        default="",
+        help="of your own file: columns under other names, as prompt=question,chosen=good",
     )
     add(
         "--seeds",
@@ -286,7 +293,7 @@ def _defined(args: argparse.Namespace, undo: contextlib.ExitStack) -> tuple[list
         names = [run for point in searched for run in point.runs]
     else:
         names = _asked_for(args)
-        words = [*args.set, *named.scale_words(args.scale, names)]
+        words = [*args.set, *named.own_file_words(args, names)]
         if words or args.reads:
             named.define_runs(names, tier, words, args.reads, undo)
         elif args.name:

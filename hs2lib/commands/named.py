@@ -1,5 +1,6 @@
 """Named runs from the command line: what defines one, what it reads, and what can be set of it."""
 
+import argparse
 import contextlib
 import os
 import sys
@@ -101,14 +102,20 @@ def listed(run: str, tier: str) -> str:
     return "\n".join(lines)
 
 
-def scale_words(scale: str, names: list[str]) -> list[str]:
-    """What `--scale` sets, as words of -p: a parameter of some notebooks, a setting of others."""
-    if not scale:
-        return []
+def own_file_words(args: argparse.Namespace, names: list[str]) -> list[str]:
+    """What `--scale` and `--columns` set, as words of -p: parameters or settings, by notebook."""
     known = {name for run in names for name in settable(run)}
-    words = [f"{name}={scale}" for name in ("scale", "recipe.scale") if name in known]
-    if not words:
-        raise ParameterError(f"--scale {scale}: {', '.join(names)} read no ratings of your own")
+    words = []
+    for option in ("scale", "columns"):
+        value = getattr(args, option)
+        if not value:
+            continue
+        placed = [f"{name}={value}" for name in (option, f"recipe.{option}") if name in known]
+        if not placed:
+            raise ParameterError(
+                f"--{option} {value}: {', '.join(names)} read no such file of your own"
+            )
+        words += placed
     return words
 
 

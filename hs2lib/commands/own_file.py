@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from hs2lib.data import check, load, preferences
-from hs2lib.data.own import joined, nothing_to_learn
-from hs2lib.data.rows import DataError, printable
+from hs2lib.data import check, load
+from hs2lib.data.files import parse_columns
+from hs2lib.data.own import nothing_to_learn
+from hs2lib.data.pairs import own_preferences
+from hs2lib.data.rows import printable
 from hs2lib.runs import graph
 from hs2lib.runs.parameters import Parameter, ParameterError
 from hs2lib.train import items
@@ -96,11 +98,12 @@ def settle(run: str, tier: str, values: dict, known: Mapping[str, Parameter]) ->
 def _read(path: str, typed: dict) -> tuple[str, load.Loaded]:
     """The rows of a file, and whether they are "ratings" or "pairs"."""
     strict = typed.get("strict", True)
+    columns = typed.get("columns", "")
     try:
         file, _ = load.own_file(path, None)
-        kind = check.kind_of(file)
+        kind = check.kind_of(file, parse_columns(columns))
         if kind == "pairs":
-            return kind, preferences.load(path, strict=strict)
+            return kind, own_preferences(path, columns, strict=strict)
         loaded = load.load(
             "ratings",
             "folder",
@@ -108,8 +111,9 @@ def _read(path: str, typed: dict) -> tuple[str, load.Loaded]:
             strict=strict,
             attributes=typed.get("attributes", ()),
             scale=typed.get("scale", ""),
+            columns=columns,
         )
-    except DataError as error:
+    except ValueError as error:
         raise ParameterError(printable(str(error))) from None
     return kind, loaded
 
@@ -145,7 +149,7 @@ def _objective(path: str, kind: str, loaded: load.Loaded, typed: dict) -> tuple[
     learnt = [name for name in columns.attributes if name not in columns.constant]
     if not learnt:
         raise ParameterError(str(nothing_to_learn(columns.path, columns.constant)))
-    return {"attributes": list(columns.attributes)}, f"trains on {joined(learnt)}"
+    return {"attributes": list(columns.attributes)}, f"trains on {', '.join(learnt)}"
 
 
 def _sizes(n_groups: int, prompts: int, base: str) -> dict:

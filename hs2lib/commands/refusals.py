@@ -63,6 +63,7 @@ def check_files(names: list[str], tier: str) -> None:
             # A process of its own, since the doctor's room is not for us to import. It starts where
             # a kernel does.
             command = [sys.executable, "-m", "hs2lib.data.check", path, "--as", kind]
+            command.append(f"--columns={values.get('columns', '')}")
             if kind == "ratings":
                 # With =, since a scale from -1 to 1 begins as an option does.
                 command.append(f"--scale={values.get('scale', '')}")

@@ -18,8 +18,9 @@ from typing import NamedTuple
 import httpx2
 
 from hs2lib.corpus import generate
-from hs2lib.data import compared, conversations, rated
-from hs2lib.data.own import HELPSTEER, OwnColumns, Scale, look
+from hs2lib.data import compared, conversations, own, rated
+from hs2lib.data.files import parse_columns
+from hs2lib.data.own import HELPSTEER, OwnColumns, Scale
 from hs2lib.data.readers import reader_of
 from hs2lib.data.rows import DataError, Faults
 from hs2lib.group import Group
@@ -76,7 +77,7 @@ def _reader(name: str) -> Reader | None:
 
     It is a function, or a model of rows that are a group each.
     """
-    for module in (rated, compared, conversations):
+    for module in (own, rated, compared, conversations):
         reader = getattr(module, name, None)
         if isinstance(reader, type):
             return reader_of(reader)
@@ -149,6 +150,7 @@ def load(
     seed: int = 0,
     attributes: Sequence[str] = (),
     scale: str = "",
+    columns: str = "",
 ) -> Loaded:
     """A data set as groups, every row validated.
 
@@ -173,7 +175,8 @@ def load(
         seed: of the small world.
         attributes: of your own ratings: the columns to read, or () for every column of numbers.
         scale: of your own ratings: the lowest and the highest there can be, as "1-5" or
-            "clarity:1-5,score:0-1", or "" for what the values tell (`hs2lib.data.own`).
+            "clarity:1-5,score:0-1", or "" for 0 to 4.
+        columns: of your own ratings: as `hs2lib.data.files.parse_columns`.
 
     Raises:
         hs2lib.data.rows.DataError: rows are faulty, or data absent; it is a ValueError that names
@@ -200,7 +203,7 @@ def load(
         prefix = _id_prefix(name, spec, part, file)
         options: dict[str, object] = {"split": split} if spec.split_column else {}
         if name == "ratings":
-            loaded.own_columns = look(file, attributes, scale)
+            loaded.own_columns = own.look(file, attributes, scale, parse_columns(columns))
             options = {"own_columns": loaded.own_columns}
         with Faults(file, strict) as faults:
             loaded.groups.extend(spec.read(file, faults, prefix, origin, **options))

@@ -1,27 +1,25 @@
 """Pairs of a better and a worse response: RewardBench, prior sets, generated, own.
 
 Every set becomes groups of two responses, the chosen one first (preference -1), with ids
-`subset/number`. Of pairs of one's own the preference is minus their strength. Whether a set is the
+`subset/number`. Of pairs of one's own the preference is minus their margin. Whether a set is the
 whole of RewardBench is counted from what was read, never assumed: see
 `hs2lib.evaluate.rewardbench`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ValidationError
 
 from hs2lib.corpus import generate
 from hs2lib.data.compared import chosen_first
-from hs2lib.data.layouts import STRENGTHS, WORDS, bare
-from hs2lib.data.load import BENCHMARKS, data_folder, find, locate, own_file
-from hs2lib.data.own import as_number
-from hs2lib.data.readers import Name, as_whole
-from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, expected, faults_of, shown
-from hs2lib.data.shapes import PromptRow, difficulty, prompt_rows
+from hs2lib.data.files import FileRow, Reading, parse_columns, renamed
+from hs2lib.data.load import BENCHMARKS, Loaded, data_folder, find, locate, own_file, provenance
+from hs2lib.data.readers import Name, as_whole, turns
+from hs2lib.data.rows import DataError, Fault, Faults, Row, Text, expected, faults_of, sound
 from hs2lib.group import Group
 from hs2lib.names import SOURCES, one_of
 from hs2lib.paths import digests_by_place
@@ -29,9 +27,6 @@ from hs2lib.train.items import best_worst_pairs, labels_of
 
 OFFICIAL = BENCHMARKS["rewardbench"]
 PRIOR = BENCHMARKS["preference-test-sets"]
-
-# The usual names of what names a pair, in any case. Of several that a row has the first counts.
-USUAL = {"subset": ("subset", "category", "source"), "id": ("id", "pair_id")}
 
 
 def _without_slash(name: str | int) -> str:
@@ -50,204 +45,118 @@ class Names(Row, extra="ignore"):
     id: Name = None
 
 
-class PairRow(NamedTuple):
-    """What a row of pairs has besides its pairs.
-
-    columns: what is carried along.
-    notes: how columns were read, as far as their names are not ours.
-    id_column: what the file calls the column of ids.
-    """
-
-    columns: dict[str, Any]
-    notes: list[str]
-    id_column: str = "id"
-
-
-def _names(row: PromptRow, faults: list[Fault]) -> tuple[Names, PairRow]:
-    """What names the pairs of a row, and what is left of it.
-
-    A list or an object, as Nectar has for a source, names nothing.
-
-    faults: takes what is wrong with the names, each under the file's name of its column.
-    """
-    left = row.carried
-    columns = {bare(name): name for name in left}
-    values = {}
-    column_of = {}
-    notes = list(row.notes)
-    for ours, usual in USUAL.items():
-        for name in usual:
-            column = columns.get(name)
-            if column and not isinstance(left[column], list | dict):
-                values[ours] = left.pop(column)
-                column_of[ours] = column
-                if column != ours:
-                    notes.append(f"{ours} from {column}")
-                break
-    notes += [f"{name} carried along" for name in left]
-    names = Names()
-    try:
-        names = Names.model_validate(values)
-    except ValidationError as error:
-        for fault in faults_of(error):
-            ours, what, fix = fault.args
-            faults.append(Fault(column_of[ours], what, fix))
-    return names, PairRow(left, notes, column_of.get("id", "id"))
-
-
-def _comparisons(row: PromptRow) -> list[tuple[str, str, int, int]]:
-    """(style, mark of the id, better, worse) of each pair of a row.
-
-    The style says how hard a pair of RM-Bench is. The mark has the numbers of the two answers, each
-    counted in its own column.
-    """
-    pairs = []
-    starts = {column: i for i, (column, _) in reversed(list(enumerate(row.places)))}
-    for better, worse in row.comparisons:
-        i = better - starts[row.places[better][0]]
-        j = worse - starts[row.places[worse][0]]
-        style = difficulty(row, better, worse)
-        style = f" ({style})" if style else ""
-        mark = f"-{i}-{j}" if len(row.comparisons) > 1 else ""
-        pairs.append((style, mark, better, worse))
-    return pairs
-
-
 def pairs_of(
-    file: Path, faults: Faults, subset: str = "", source: str = "", margins: bool = False
-) -> Iterator[tuple[Group, PairRow]]:
-    """All pairs of a file, each with its row.
+    file: Path, faults: Faults, columns: Mapping[str, str] | None = None
+) -> Iterator[tuple[Group, dict[str, Any]]]:
+    """All pairs of a file, each with the columns that its row carries along.
 
-    The id of a pair is a subset and a number. Its preference is minus the strength of the row: -2
-    where the better answer is better by 2. A row whose two answers are equally good has no pair; it
-    goes to `faults.partners`.
+    A pair is called by the columns `subset` and `id`, by default the name of the file and the
+    number of the row. A row whose responses are equally good goes to `faults.partners`.
 
     Args:
-        file: of pairs.
+        file: of pairs, as `hs2lib.data.files`.
         faults: takes the faulty rows.
-        subset: of all pairs; by default that of the row, or else the name of the file.
-        source: what captions say of the pairs, by default the name of the file.
-        margins: whether a column of `MARGINS` says how much better the chosen response is.
+        columns: the file's name of each of our columns that is called otherwise.
     """
+    columns = dict(columns or {})
+    named = {ours: columns.pop(ours) for ours in ("subset", "id") if ours in columns}
     ids: set[str] = set()
-    for row in prompt_rows(file, faults, several_only=True):
-        row_faults: list[Fault] = []
-        names, rest = _names(row, row_faults)
-        for fault in row_faults:
-            faults.add(row.line, fault)
-        if row_faults:
-            continue
-        strength = abs(row.group.preference or 1.0)
-        verdict = row.layout.verdict
-        if margins and row.layout.kind == "better first":
-            try:
-                verdict = _margin_column(row)
-                strength = 1.0 if verdict is None else _margin(verdict, row.row[verdict])
-            except Fault as fault:
+    reading = Reading(file, columns)
+    for row in reading.rows(faults):
+        try:
+            pairs = _pairs(row, renamed(row.row, named), file)
+        except ValidationError as error:
+            for fault in faults_of(error):
                 faults.add(row.line, fault)
-                continue
-            if verdict is not None:
-                rest.columns.pop(verdict)
-                rest.notes.remove(f"{verdict} carried along")
-                rest.notes.append(f"{verdict} says how much better the chosen response is")
-        if row.tie or not strength:
-            what = "a tie: neither answer is better"
-            aside = DataError(file, row.line, verdict, what, "nothing is wrong with it")
+            continue
+        except Fault as fault:
+            faults.add(row.line, fault)
+            continue
+        if row.tie:
+            what = "a tie: neither response is better"
+            aside = DataError(file, row.line, None, what, "nothing is wrong with it")
             faults.partners.append(aside)
             continue
-        comparisons = _comparisons(row)
-        if not comparisons:
-            faults.add(row.line, _no_better(row))
-            continue
-        name = subset or names.subset or file.name.split(".")[0]
-        number = names.id if names.id and not subset else row.line - 1
-        texts = [response.text for response in row.group.responses]
-        pairs = []
-        for style, mark, better, worse in comparisons:
-            pair_id = f"{name}{style}/{number}{mark}"
-            prompt = row.group.prompt
-            origin = source or file.name
-            pair = chosen_first(pair_id, prompt, texts[better], texts[worse], origin)
-            pairs.append(replace(pair, preference=-strength))
-            if style and _STYLES not in rest.notes:
-                rest.notes.append(_STYLES)
         repeated = next((pair.id for pair in pairs if pair.id in ids), None)
         if repeated:
             what = f"the id {repeated} a second time"
-            faults.add(row.line, Fault(rest.id_column, what, "number the rows of a subset"))
+            faults.add(row.line, Fault("id", what, "number the rows of a subset"))
             continue
         ids.update(pair.id for pair in pairs)
+        read_names = {*reading.columns.values(), *named.values(), "subset", "id"}
+        carried = {
+            name: value
+            for name, value in row.row.items()
+            if name not in read_names and value is not None
+        }
         for pair in pairs:
-            yield pair, rest
+            yield pair, carried
 
 
-# What a training reads beside chosen and rejected; TRL's reward trainer has the first name.
-MARGINS = ("margin", "strength", "preference_strength")
+def _pairs(row: FileRow, values: dict[str, Any], file: Path) -> list[Group]:
+    """The pairs of a row; raises ValidationError or Fault where it names or compares none.
 
-
-def _margin_column(row: PromptRow) -> str | None:
-    """The column that says how much better the chosen response is; None where there is none.
-
-    Raises Fault where two may say it.
+    values: of the row, under our names of the columns that name a pair.
     """
-    names = [name for name in row.row if bare(name) in MARGINS]
-    if len(names) > 1:
-        raise Fault(
-            names[1],
-            f"{' and '.join(names)} may say how much better the chosen response is",
-            "rename those that do not",
+    names = Names.model_validate(values, strict=False)
+    if not row.comparisons and not row.tie:
+        what = "nothing says which response is better"
+        fix = "give chosen and rejected, a winner, or scores: docs/own-pairs.md"
+        raise Fault(row.places[0][0], what, fix)
+    name = names.subset or file.name.split(".")[0]
+    number = names.id or row.line - 1
+    margin = abs(row.group.preference or 1.0)
+    texts = [response.text for response in row.group.responses]
+    pairs = []
+    for better, worse in row.comparisons:
+        mark = f"-{better}-{worse}" if len(row.comparisons) > 1 else ""
+        pair = chosen_first(
+            f"{name}/{number}{mark}", row.group.prompt, texts[better], texts[worse], file.name
         )
-    return names[0] if names else None
+        pairs.append(replace(pair, preference=-margin))
+    return pairs
 
 
-def _margin(column: str, value: object) -> float:
-    """How much better the chosen response of a row is: a number from 0, which is a tie.
+class LLMBar(Row, extra="ignore"):
+    """A row of LLMBar; the label is the number of the better output."""
 
-    Raises Fault for anything else, so that no row without a value counts as one of 1.
-    """
-    number = as_number(value)  # a cell of a CSV is text
-    if number is not None and number >= 0:
-        return number
-    raise Fault(
-        column,
-        f"expected how much better the chosen response is, got {shown(value)}",
-        f"write a number above 0, or 0 for a tie, in every row; or rename {column}",
-    )
+    input: Text
+    output_1: Text
+    output_2: Text
+    label: Literal[1, 2]
 
-
-_STYLES = "three answers by three are read as RM-Bench's styles"
+    def pair(self, name: str, source: str) -> Group:
+        """The row as a pair."""
+        outputs = [self.output_1, self.output_2]
+        if self.label == 2:
+            outputs.reverse()
+        return chosen_first(name, turns(self.input), *outputs, source)
 
 
-def _no_better(row: PromptRow) -> Fault:
-    """The fault of a row that does not say which of its answers is better."""
-    if len(row.places) == 1:
-        return Fault(
-            row.layout.responses[0],
-            "one answer alone, which is compared with nothing",
-            "give two or more, or leave the row out",
+class HumanEvalPack(Row, extra="ignore"):
+    """A row of HumanEvalPack; its prompt is the unfinished function."""
+
+    prompt: Text
+    canonical_solution: Text
+    buggy_solution: Text
+
+    def pair(self, name: str, source: str) -> Group:
+        """The row as a pair."""
+        return chosen_first(
+            name, turns(self.prompt), self.canonical_solution, self.buggy_solution, source
         )
-    if row.layout.kind == "list" or len(row.places) > 2:
-        return Fault(
-            row.layout.responses[0],
-            "nothing says which of the answers is better",
-            "give each its rank, 1 for the best",
-        )
-    usual = (*WORDS, *STRENGTHS)
-    column = next((name for name in row.row if bare(name) in usual), "label")
-    return Fault(
-        column,
-        "expected which answer is better, got null (NoneType)",
-        f"write A>B or B>A in a column {column}, or leave the row out",
-    )
 
 
 def read_groups(file: Path, subset: str, source: str) -> list[Group]:
-    """All pairs of a file, as `pairs_of`; any fault raises.
+    """All pairs of a published file; any fault raises, since it would be another benchmark.
 
-    With rows left out it would be another benchmark.
+    subset: of all pairs, numbered by row; "" where rows name it.
     """
     with Faults(file) as faults:
-        return [pair for pair, _ in pairs_of(file, faults, subset, source)]
+        pairs = [pair for pair, _ in pairs_of(file, faults)]
+    if subset:
+        pairs = [replace(pair, id=f"{subset}/{i}") for i, pair in enumerate(pairs)]
+    return [replace(pair, source=source) for pair in pairs]
 
 
 @dataclass(frozen=True)
@@ -256,8 +165,7 @@ class Benchmark:
 
     `kind` is "rewardbench" (all or a part of it), "generated" or "own". `read` has the files, as
     `hs2lib.paths.digests_by_place`. Of own pairs there are also the rows set aside, with those in
-    which neither answer is better, the columns carried along by pair id, and how columns were read,
-    in words.
+    which neither response is better, and the columns carried along by pair id.
     """
 
     pairs: tuple[Group, ...]
@@ -265,7 +173,6 @@ class Benchmark:
     source: str
     set_aside: tuple[DataError, ...] = ()
     columns: dict[str, dict] = field(default_factory=dict)
-    read_as: str = ""
     read: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -297,7 +204,7 @@ def load_pairs(
     n_per_section: int = 50,
     seed: int = 0,
     strict: bool = True,
-    margins: bool = False,
+    columns: str = "",
 ) -> Benchmark:
     """The pairs of one source, validated row by row.
 
@@ -310,16 +217,13 @@ def load_pairs(
             is there, else the parts that can be built, LLMBar and HumanEvalPack; or "embedded",
             generated by `hs2lib.corpus.generate.benchmark`.
         folder: the folder of "folder", by default HS2_DATA_DIR.
-        path: own pairs in place of these, a JSONL, JSON, CSV or Parquet file. It has prompt,
-            chosen, rejected and, if wished, subset and id, under these or other usual names (see
-            `hs2lib.data.layouts`). A prompt is a text or a list of {role, content}. Answers are
-            texts, or such lists that end in the answer.
+        path: own pairs in place of these, a file as `hs2lib.data.files` describes it, with the
+            columns subset and id if wished.
         prior_sets: whether the four prior sets are read, too.
         n_per_section: the number of generated pairs of each section.
         seed: of the generated pairs.
         strict: of own pairs: False sets faulty rows aside.
-        margins: of own pairs: whether a column of `MARGINS` is the strength of a pair. Else it is
-            carried along.
+        columns: of own pairs: as `hs2lib.data.files.parse_columns`.
 
     Raises:
         DataError: rows are faulty, or data absent; it names file, line, field and fix.
@@ -327,7 +231,7 @@ def load_pairs(
     """
     one_of("source", source, SOURCES)
     if path is not None:
-        return _own_pairs(path, folder, strict, margins)
+        return _own_pairs(path, folder, strict, columns)
     if source == "embedded":
         pairs = generate.benchmark(n_per_section, seed)
         origin = f"small world (generated), seed {seed}, {n_per_section} pairs a section"
@@ -350,24 +254,48 @@ def load_pairs(
 
 
 def _own_pairs(
-    path: str | Path, folder: str | Path | None, strict: bool, margins: bool
+    path: str | Path, folder: str | Path | None, strict: bool, columns: str
 ) -> Benchmark:
     """The pairs of a file of the user's; the arguments are as in `load_pairs`."""
     file, absent = own_file(path, folder)
-    read = digests_by_place(file, *absent)
     with Faults(file, strict) as faults:
-        pairs_and_rows = list(pairs_of(file, faults, margins=margins))
-    notes: dict[str, None] = {}  # in the order in which they first occur
-    for _, row in pairs_and_rows:
-        notes |= dict.fromkeys(row.notes)
+        pairs_and_carried = list(pairs_of(file, faults, parse_columns(columns)))
     return Benchmark(
-        pairs=tuple(pair for pair, _ in pairs_and_rows),
+        pairs=tuple(pair for pair, _ in pairs_and_carried),
         kind="own",
         source=file.name,
         set_aside=tuple(faults.set_aside),
-        columns={pair.id: row.columns for pair, row in pairs_and_rows if row.columns},
-        read_as="; ".join(notes),
-        read=read,
+        columns={pair.id: carried for pair, carried in pairs_and_carried if carried},
+        read=digests_by_place(file, *absent),
+    )
+
+
+def own_preferences(path: str | Path, columns: str = "", *, strict: bool = True) -> Loaded:
+    """The pairs of a file of one's own to train on, the better response first.
+
+    The preference is minus the margin: -1 where the file has none. Paper: silent (section 3
+    compares with HH-RLHF, whose rows are such pairs).
+
+    Args:
+        path: a file of pairs, as `hs2lib.data.files`.
+        columns: as `hs2lib.data.files.parse_columns`.
+        strict: whether faulty rows raise one error. Else they are set aside.
+
+    Raises:
+        DataError: as `load_pairs`.
+        ValueError: there is no path.
+    """
+    if not path:
+        raise ValueError("your own preferences need path=, the JSONL, CSV or Parquet file to read")
+    pairs = load_pairs("folder", path=path, strict=strict, columns=columns)
+    file, _ = own_file(path, None)
+    return Loaded(
+        list(pairs.pairs),
+        provenance("your own preferences", file),
+        False,
+        list(pairs.set_aside),
+        own=True,
+        read=pairs.read,
     )
 
 
@@ -384,8 +312,11 @@ def _parts(root: Path) -> Benchmark | None:
     for subset, names in OFFICIAL.local.items():
         file = root / names[0]
         if subset != "both" and file.is_file():
-            title = "HumanEvalPack" if subset.startswith("hep") else "LLMBar"
-            pairs += read_groups(file, subset, f"{title} {file.name}")
+            model = HumanEvalPack if subset.startswith("hep") else LLMBar
+            source = f"{model.__name__} {file.name}"
+            with Faults(file) as faults:
+                rows = sound(file, model, faults)
+                pairs += [row.pair(f"{subset}/{line - 1}", source) for line, row in rows]
             read |= digests_by_place(file)
     if not pairs:
         return None

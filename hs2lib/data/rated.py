@@ -1,17 +1,14 @@
-"""Readers of rated data sets: HelpSteer, HelpSteer2, SummEval, and your own ratings."""
+"""Readers of rated data sets: HelpSteer, HelpSteer2 and SummEval."""
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby, zip_longest
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, Field, create_model, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from hs2lib.data import own
-from hs2lib.data.own import OwnColumns
-from hs2lib.data.readers import NAN, Conversation, Name, or_nan, values
+from hs2lib.data.readers import Conversation, values
 from hs2lib.data.rows import (
     DataError,
     Fault,
@@ -25,7 +22,6 @@ from hs2lib.data.rows import (
     whole,
 )
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
-from hs2lib.paths import content_key
 
 Rating = Annotated[whole(0, 4), AfterValidator(float)]
 
@@ -180,219 +176,3 @@ def summeval(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[G
         yield Group(
             f"{prefix}/{row.doc_id}", prompt, tuple(responses), SUMMEVAL_ATTRIBUTES, source=source
         )
-
-
-# Your own ratings
-
-
-class OwnRating(Answered, extra="ignore"):
-    """Your own ratings of a response; `own_rating` makes the class with the columns of a file.
-
-    An attribute may be null (an empty cell in CSV) where nobody rated it. Columns that are no
-    ratings are not read; `hs2lib.data.own.look` says which.
-    """
-
-    group: Name = None
-    id: Name = None
-    annotator: Name = None
-    own_columns: ClassVar[OwnColumns]
-
-    @model_validator(mode="before")
-    @classmethod
-    def _under_our_names(cls, row: dict) -> dict:
-        return {own.our_name(column): value for column, value in row.items()}
-
-    @property
-    def values(self) -> tuple[float, ...]:
-        """The ratings in the order of the attributes, nan where one is missing."""
-        n_attributes = len(self.own_columns.attributes)
-        return tuple([getattr(self, _field(number)) for number in range(n_attributes)])
-
-
-def _field(number: int) -> str:
-    """The name of a model's field for an attribute, whose own name may be any text."""
-    return f"attribute_{number}"
-
-
-def own_rating(own_columns: OwnColumns) -> type[OwnRating]:
-    """The rows of a file of own ratings: its attributes, on their scales."""
-    fields = {}
-    for number, name in enumerate(own_columns.attributes):
-        rating = own_columns.scales[name].rating
-        fields[_field(number)] = (
-            Annotated[rating | None, AfterValidator(or_nan)],
-            Field(alias=name),
-        )
-    model = create_model("Row", __base__=OwnRating, **fields)
-    model.own_columns = own_columns
-    return model
-
-
-def ratings(
-    path: Path,
-    faults: Faults,
-    prefix: str,
-    source: str,
-    own_columns: OwnColumns | None = None,
-) -> Iterator[Group]:
-    """Groups of your own rated responses, in the order in which their prompts first occur.
-
-    Without an `annotator` column the row's values are the labels. With it they are raw ratings, and
-    the labels are the plain mean of those that are there. The paper's rule, the three that agree
-    most, is in `hs2lib.stats.aggregate`.
-
-    own_columns: what `hs2lib.data.own.look` found in the file; by default it looks here, and raises
-        DataError for the whole file.
-    """
-    own_columns = own_columns or own.look(path)
-    groups: dict[str, dict[str, list[OwnRating]]] = {}  # rows by group and response
-    for name, row in own_rows(path, faults, prefix, own_columns):
-        rows_by_response = groups.setdefault(f"{prefix}/{name}", {})
-        rows_by_response.setdefault(row.response, []).append(row)
-    for name, rows_by_response in groups.items():
-        responses = []
-        for i, rows in enumerate(rows_by_response.values()):
-            responses.append(_own_response(f"{name}/{i}", rows))
-        first_rows = next(iter(rows_by_response.values()))
-        yield Group(
-            name, first_rows[0].prompt, tuple(responses), own_columns.attributes, source=source
-        )
-
-
-class _Statement(NamedTuple):
-    """What a row says of something, and the fault of a later row that says something else.
-
-    `value` is what the row says, `about` what of. The fault has the other three.
-    """
-
-    column: str
-    about: object
-    value: object
-    what: str
-    fix: str
-
-
-def own_rows(
-    path: Path, faults: Faults, prefix: str, own_columns: OwnColumns
-) -> Iterator[tuple[str, OwnRating]]:
-    """(name of its group, row) of each row of own ratings that does not contradict earlier ones.
-
-    Of earlier rows only keys are held. A row is a fault where it leaves open which of two ratings
-    counts, which of two ids, whose a rating is, or which group. A response without an id is called
-    PREFIX/GROUP/NUMBER, as by `ratings`, so no other response may have that id.
-
-    own_columns: what `hs2lib.data.own.look` found in the file.
-    """
-    numbers: dict[str, dict[str, int]] = {}  # of the responses of each group
-    statements: dict[object, tuple[int, object]] = {}  # about -> (line, value) of the first row
-    for line, row in sound(path, own_rating(own_columns), faults):
-        prompt = content_key(repr(row.prompt))
-        response = content_key(row.response)
-        if row.group:
-            group = ("group", row.group)
-            name = row.group
-        else:
-            group = ("prompt", prompt)
-            first_line, _ = statements.get(group, (line, prompt))
-            name = str(first_line - 1)
-        new_statements = [
-            _Statement(
-                column="prompt",
-                about=group,
-                value=prompt,
-                what=f"group {name!r} has another prompt",
-                fix="give one group one prompt",
-            ),
-            _Statement(
-                column="group",
-                about=("name", name),
-                value=group,
-                what=f"a row without a group is in {name!r} too",
-                fix="name the group in every row",
-            ),
-            _Statement(
-                column="annotator",
-                about="named",
-                value=row.annotator is None,
-                what="only one of two rows names its annotator",
-                fix="name all or none",
-            ),
-        ]
-        if row.id is not None:
-            new_statements += [
-                _Statement(
-                    column="id",
-                    about=("id", row.id),
-                    value=(group, response),
-                    what=f"another response has the id {row.id!r}",
-                    fix="give each its own",
-                ),
-                _Statement(
-                    column="id",
-                    about=("id of", group, response),
-                    value=row.id,
-                    what="this response has another id",
-                    fix="give a response one id",
-                ),
-            ]
-        elif ("id of", group, response) not in statements:
-            in_group = numbers.get(name, {})
-            default = f"{prefix}/{name}/{in_group.get(response, len(in_group))}"
-            new_statements.append(
-                _Statement(
-                    column="id",
-                    about=("id", default),
-                    value=(group, response),
-                    what=f"{default!r}, which this response would be called, is another's id",
-                    fix="give this response an id too",
-                )
-            )
-        new_statements.append(
-            _Statement(
-                column="annotator",
-                about=(group, response, row.annotator),
-                value=line,
-                what=f"{row.annotator or 'nobody named'} rated this response before",
-                fix="keep one rating, or name who gave it",
-            )
-        )
-        fault = _contradiction(line, new_statements, statements)
-        if fault:
-            faults.add(line, fault)
-            continue
-        in_group = numbers.setdefault(name, {})
-        in_group.setdefault(response, len(in_group))
-        yield name, row
-
-
-def _contradiction(
-    line: int, new: Sequence[_Statement], statements: dict[object, tuple[int, object]]
-) -> Fault | None:
-    """The first statement of a row that contradicts an earlier row, as a fault, if there is one.
-
-    The statements before it are noted.
-
-    Args:
-        line: of the row.
-        new: the statements of the row.
-        statements: the (line, value) of the row that first said something, by what it is about.
-    """
-    for statement in new:
-        first_line, first_value = statements.setdefault(statement.about, (line, statement.value))
-        if first_value != statement.value:
-            what = f"{statement.what} (line {first_line})"
-            return Fault(statement.column, what, statement.fix)
-    return None
-
-
-def _own_response(name: str, rows: Sequence[OwnRating]) -> Response:
-    """A response with its labels and ratings, from the rows that rate it."""
-    ratings = tuple(row.values for row in rows)
-    labels = []
-    for column in zip(*ratings, strict=True):
-        present = [value for value in column if not math.isnan(value)]
-        labels.append(sum(present) / len(present) if present else NAN)
-    response_id = next((row.id for row in rows if row.id), name)
-    if not rows[0].annotator:
-        ratings = ()
-    return Response(response_id, rows[0].response, tuple(labels), ratings)

@@ -1,10 +1,9 @@
 """Rows of data files: read by line, checked by a model, all faults reported.
 
 JSONL and JSON (plain or gzip), CSV and Parquet are read in the same way, as (line number, row as a
-dict). The cells of CSV may be separated by commas, semicolons or tabs: see `separator`. A pydantic
-model, a `Row`, describes the rows of a file format. Nothing is repaired and nothing is skipped. The
-faulty rows of a file raise one `DataError` that lists them; with strict=False they are set aside
-and reported.
+dict). A pydantic model, a `Row`, describes the rows of a file format. Nothing is repaired and
+nothing is skipped. The faulty rows of a file raise one `DataError` that lists them; with
+strict=False they are set aside and reported.
 
     with Faults(path) as faults:                       # raises DataError at its end
         for line, row in sound(path, Rated, faults):
@@ -22,10 +21,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import (
     BaseModel,
@@ -39,24 +38,11 @@ from pydantic import (
 from pydantic.types import GetPydanticSchema
 from pydantic_core import core_schema
 
-if TYPE_CHECKING:
-    import pyarrow
-
 # An error lists so many faults of a file, and counts the others.
 SHOWN = 20
 
 # Of a fault that several rows have it lists so many lines.
 LINES = 5
-
-# After so many faults the rest of a file is not read.
-MOST = 100_000
-
-# Bounds of what is held in memory. A small file that unpacks to a huge one is refused.
-ROW = 2**24  # bytes of a row
-ARRAY = 2 * ROW  # bytes of a JSON array, which is read as a whole
-UNPACKED = 2**30  # bytes that a file of any size may unpack to
-TIMES = 100  # a larger file may unpack to so many times its size
-BATCH = 16  # rows of a Parquet file that are in memory at once
 
 
 class Fault(ValueError):
@@ -109,13 +95,8 @@ class Faults:
     partners: list[DataError] = field(default_factory=list)
 
     def add(self, line: int, fault: Fault) -> None:
-        """Note a fault of the row in `line`; raises DataError for one too many."""
+        """Note a fault of the row in `line`."""
         self.faults.append(DataError(self.file, line, *fault.args))
-        if len(self.faults) > MOST:
-            raise self.error("The rest of the file was not read.")
-
-    def look(self, line: int, row: dict | None) -> None:
-        """Called with every row before it is checked; what examines a file overrides it."""
 
     def __enter__(self) -> "Faults":
         return self
@@ -282,7 +263,6 @@ def checked(path: Path, model: type[Row], faults: Faults) -> Iterator[tuple[int,
     # CSV has only text: numbers in it are parsed.
     strict = False if is_csv(path) else None
     for line, row in read(path, faults):
-        faults.look(line, row)
         if row is not None:
             try:
                 row = model.model_validate(row, strict=strict)
@@ -336,7 +316,7 @@ def _own_fault(error: ValueError, column: str | None) -> Fault:
         return Fault(column, str(error), "mend it, or remove the row")
     inner, what, fix = error.args
     if column and inner:
-        return Fault(f"{column}.{inner}", what, fix)
+        return Fault(f"{column}{'' if inner.startswith('[') else '.'}{inner}", what, fix)
     return Fault(column or inner or None, what, fix)
 
 
@@ -345,7 +325,7 @@ def _column(location: tuple[str | int, ...]) -> str | None:
     if location[-1:] == ("[key]",):
         location = location[:-2]
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in location]
-    return "".join(parts)[1:] or None
+    return "".join(parts).removeprefix(".") or None
 
 
 def shown(value: object) -> str:
@@ -397,23 +377,18 @@ def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
     Raises DataError for a file that is empty, truncated or not of its format, strict or not: how
     much is missing from it cannot be counted.
     """
-    suffix = _kind(path)
     readers = {
         ".jsonl": _jsonl,
-        ".ndjson": _jsonl,
         ".json": _json,
         ".csv": _csv,
         ".tsv": _csv,
         ".parquet": _parquet,
     }
+    suffix = _kind(path)
     if suffix not in readers:
-        raise DataError(
-            path,
-            None,
-            None,
-            f"unknown kind of file {path.suffix or path.name!r}",
-            f"use one of {', '.join(readers)} (all but Parquet also as .gz)",
-        )
+        what = f"unknown kind of file {path.suffix or path.name!r}"
+        fix = f"use one of {', '.join(readers)} (all but Parquet also as .gz)"
+        raise DataError(path, None, None, what, fix)
     line = 0
     try:
         for line, row in readers[suffix](path):
@@ -426,6 +401,13 @@ def read(path: Path, faults: Faults) -> Iterator[tuple[int, dict | None]]:
             yield line, row
     except Fault as fault:
         raise DataError(path, None, *fault.args) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        what = f"this is not a sound gzip file ({error})"
+        fix = (
+            "download the file again (in a git clone: git lfs pull); "
+            "if it is plain text, take .gz off its name"
+        )
+        raise DataError(path, line + 1, None, what, fix) from None
     except OSError as error:
         what = f"cannot be read ({error.strerror or error})"
         raise DataError(path, None, None, what, "check the file") from None
@@ -443,36 +425,37 @@ def is_csv(path: Path) -> bool:
     return _kind(path) in (".csv", ".tsv")
 
 
-# What may stand between the cells of a row, and what it is called.
-SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+# How files begin that are no text in UTF-8, whatever they are called: what they are, and the fix.
+BEGINNINGS = {
+    b"\xff\xfe": ("text in UTF-16", "save it as UTF-8"),
+    b"\x1f\x8b": ("packed by gzip", "let its name end in .gz"),
+    b"PK\x03\x04": ("a zip archive, as a workbook of Excel is", "unpack it, or save it as CSV"),
+    b"PAR1": ("a Parquet file", "let its name end in .parquet"),
+    b"version https://git-lfs": ("a pointer of Git LFS", "git lfs pull"),
+}
 
 
-HEADER = 100  # lines over which the quoted names of a header may run
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file of text, unpacked, without a byte order mark.
 
-
-def separator(path: Path) -> str:
-    """What stands between the cells of a CSV file: that of `SEPARATORS` which its header has most.
-
-    Excel writes semicolons where a comma is the decimal point. Where the header has as many of two,
-    the comma counts. In a .tsv file a tab counts first: names of columns may have commas.
+    Raises Fault where its first line shows that it is no text.
     """
-    header = ""
-    for _, line in islice(_lines(path, ROW), HEADER):
-        header += line.decode(errors="replace")
-        if header.count('"') % 2 == 0:
-            break
-    outside_quotes = re.sub('"[^"]*("|$)', "", header)
-    if _kind(path) == ".tsv" and "\t" in outside_quotes:
-        return "\t"
-    return max(SEPARATORS, key=outside_quotes.count)
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        first = file.readline()
+        for beginning, (words, fix) in BEGINNINGS.items():
+            if first.startswith(beginning):
+                raise Fault(None, f"the file is {words}", fix)
+        if first:
+            yield first.removeprefix(codecs.BOM_UTF8)
+        yield from file
 
 
 # Each kind of file as (line, row), with a Fault in place of a row that cannot be read.
 
 
 def _jsonl(path: Path) -> Iterator[tuple[int, object]]:
-    """The rows of a file with one JSON object a line; raises DataError for one JSON array."""
-    for number, line in _lines(path, ROW):
+    """The rows of a file with one JSON object a line."""
+    for number, line in enumerate(_lines(path), 1):
         if number == 1 and line.lstrip().startswith(b"["):
             what = "the file begins with [, as one JSON array does"
             raise DataError(path, 1, None, what, "call it .json, or write one object a line")
@@ -483,52 +466,12 @@ def _jsonl(path: Path) -> Iterator[tuple[int, object]]:
 
 
 def _json(path: Path) -> Iterator[tuple[int, object]]:
-    """The rows of a file with one JSON array.
-
-    Some data sets are published as JSON Lines under this name (SHP), others as an object of arrays,
-    part by part (EvalBiasBench). Both are read.
-    """
-    if _has_object_lines(path):
-        yield from _jsonl(path)
-        return
-    values = _parsed(b"".join(line for _, line in _lines(path, ARRAY, whole=True)))
-    if isinstance(values, dict):
-        values = _rows_of_parts(values)
+    """The rows of a file with one JSON array."""
+    values = _parsed(b"".join(_lines(path)))
     if not isinstance(values, list):
-        raise Fault(
-            None, f"expected a JSON array, got {shown(values)}", "write one JSON array of objects"
-        )
+        fix = "write one JSON array of objects; call a file with one object a line .jsonl"
+        raise Fault(None, f"expected a JSON array, got {shown(values)}", fix)
     yield from enumerate(values, 1)
-
-
-def _has_object_lines(path: Path) -> bool:
-    """Whether a file begins with a whole JSON object on a line, and more lines follow."""
-    lines = _lines(path, ARRAY)
-    _, first = next(lines, (0, b""))
-    if not first.startswith(b"{") or next(lines, None) is None:
-        return False
-    try:
-        return isinstance(_parsed(first), dict)
-    except Fault:
-        return False
-
-
-def _rows_of_parts(parts: dict) -> object:
-    """The rows of an object of arrays, one part after the other; other objects as they are.
-
-    A row that does not name its part gets it as its `subset`.
-    """
-    rows = []
-    for part, values in parts.items():
-        if not isinstance(values, list):
-            return parts
-        for row in values:
-            if not isinstance(row, dict):
-                return parts
-            if part not in row.values():
-                row.setdefault("subset", part)
-            rows.append(row)
-    return rows if parts else parts
 
 
 def _parsed(content: bytes) -> object:
@@ -537,7 +480,7 @@ def _parsed(content: bytes) -> object:
     Raises Fault for bad JSON, broken UTF-8, too long a number, and what is nested too deeply.
     """
     try:
-        return _decode(content.decode().rstrip("\n"))
+        return _decode(content.decode().strip())
     except Fault:
         raise
     except (ValueError, RecursionError) as error:
@@ -563,89 +506,31 @@ def _unique(pairs: list[tuple[str, object]]) -> dict:
 _decode = json.JSONDecoder(object_pairs_hook=_unique).decode
 
 
-def _most_bytes(path: Path) -> int:
-    """The bytes that a file may unpack to."""
-    return max(UNPACKED, TIMES * path.stat().st_size)
-
-
-# How files begin that are no text in UTF-8, whatever they are called: what they are, and the fix.
-BEGINNINGS = {
-    b"\xff\xfe": ("text in UTF-16", "save it as UTF-8"),
-    b"\xfe\xff": ("text in UTF-16", "save it as UTF-8"),
-    b"\x1f\x8b": ("packed by gzip", "let its name end in .gz"),
-    b"\x28\xb5\x2f\xfd": ("packed by zstd", "unpack it, or pack it by gzip"),
-    b"PK\x03\x04": ("a zip archive, as a workbook of Excel is", "unpack it, or save it as CSV"),
-    b"PAR1": ("a Parquet file", "let its name end in .parquet"),
-    b"version https://git-lfs": ("a pointer of Git LFS", "git lfs pull"),
-}
-
-
-def _check_beginning(path: Path, line: bytes) -> None:
-    """Raise DataError where the first line of a file shows that it is no text in UTF-8."""
-    for beginning, (words, fix) in BEGINNINGS.items():
-        if line.startswith(beginning):
-            raise DataError(path, None, None, f"the file is {words}", fix)
-
-
-def _lines(path: Path, longest: int, *, whole: bool = False) -> Iterator[tuple[int, bytes]]:
-    """(number, line) of a file of text, unpacked, without a byte order mark.
-
-    Args:
-        path: the file.
-        longest: bytes that a line may have.
-        whole: whether the file is read as one line.
-
-    Raises:
-        DataError: a line or the file is too long, or the file is no sound gzip file, or no text.
-    """
-    number = 0
-    size = 0
-    most = longest if whole else _most_bytes(path)
-    try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-            next_line = partial(file.read if whole else file.readline, longest + 1)
-            for number, line in enumerate(iter(next_line, b""), 1):
-                size += len(line)
-                if number == 1:
-                    _check_beginning(path, line)
-                if len(line) > longest or size > most:
-                    raise DataError(
-                        path,
-                        number,
-                        None,
-                        f"the line is longer than {longest:,} bytes, "
-                        f"or the file unpacks to more than {most:,}",
-                        "write one row a line, as JSON Lines; cut what is longer; "
-                        "unpack the file if you trust it",
-                    )
-                yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(
-            path,
-            number + 1,
-            None,
-            f"this is not a sound gzip file ({error})",
-            "download the file again (in a git clone: git lfs pull); "
-            "if it is plain text, take .gz off its name",
-        ) from None
+# What may stand between the cells of a row. Excel writes semicolons where a comma is the decimal
+# point.
+SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 
 
 def _csv(path: Path) -> Iterator[tuple[int, object]]:
-    """The rows of a CSV file; its first line has the names of the columns."""
-    # The default limit of 131,072 characters a field is shorter than some conversations.
-    csv.field_size_limit(ROW)
-    delimiter = separator(path)
-    lines = csv.reader(
-        (line.decode() for _, line in _lines(path, ROW)), strict=True, delimiter=delimiter
-    )
+    """The rows of a CSV file; its first line has the names of the columns.
+
+    The separator is the one of `SEPARATORS` that stands most often in the first line.
+    """
+    csv.field_size_limit(2**31 - 1)  # the default is shorter than some conversations
     first_line = 1  # of the row: a quoted text may span lines
+    texts = (line.decode() for line in _lines(path))
     try:
-        header = next(lines, [])
-        if lines.line_num:
-            _check_header(path, header)
+        beginning = next(texts, "")
+        is_tabbed = _kind(path) == ".tsv" and "\t" in beginning
+        delimiter = "\t" if is_tabbed else max(SEPARATORS, key=beginning.count)
+        cells_of_rows = csv.reader(chain([beginning], texts), strict=True, delimiter=delimiter)
+        header = [name.strip() for name in next(cells_of_rows, [])]
+        if beginning and not any(header):
+            fix = "let the first line have the names of the columns"
+            raise DataError(path, 1, None, "the first line is blank", fix)
         names = list(_unique([(name, None) for name in header]))
-        first_line = lines.line_num + 1
-        for cells in lines:
+        first_line = cells_of_rows.line_num + 1
+        for cells in cells_of_rows:
             if len(cells) == len(names):
                 # An empty cell is CSV's only way to say "missing".
                 row = dict(zip(names, [cell or None for cell in cells], strict=True))
@@ -656,28 +541,10 @@ def _csv(path: Path) -> Iterator[tuple[int, object]]:
                 fix = f'put a cell with {SEPARATORS[delimiter]} or a line break in "quotes"'
                 row = Fault(None, what, fix)
             yield first_line, row
-            first_line = lines.line_num + 1
+            first_line = cells_of_rows.line_num + 1
     except (csv.Error, UnicodeDecodeError) as error:
         fix = "close every quote, save the file as UTF-8 with line breaks of Unix or Windows"
         raise DataError(path, first_line, None, f"bad CSV: {error}", fix) from None
-
-
-def _check_header(path: Path, header: list[str]) -> None:
-    """Raise DataError where the first line of a CSV file does not name its columns.
-
-    Excel writes a cell of the header for a column that is empty, and other programs write a line
-    for Excel before it.
-    """
-    fix = "let the first line have the names of the columns"
-    if not header:
-        raise DataError(path, 1, None, "the first line is blank", fix)
-    if header[0].lower().startswith("sep="):
-        what = f"the first line is {''.join(header)}, a note to Excel"
-        raise DataError(path, 1, None, what, f"take it out: {fix}")
-    unnamed = [str(place) for place, name in enumerate(header, 1) if not name]
-    if len(unnamed) > 1:
-        what = f"the columns {', '.join(unnamed)} have no names"
-        raise DataError(path, 1, None, what, "name them, or take them out")
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, object]]:
@@ -685,44 +552,21 @@ def _parquet(path: Path) -> Iterator[tuple[int, object]]:
     import pyarrow.parquet  # here: the other formats do not need it, and it takes a while to import
 
     number = 0
-    most = _most_bytes(path)
     try:
-        # Few rows at a time, and no column as a whole: a dictionary page can name one long text a
-        # million times.
-        with pyarrow.parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False) as file:
-            groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-            if sum(group.total_byte_size for group in groups) > most:
-                what = f"the file unpacks to more than {most:,} bytes"
-                raise Fault(None, what, "write it with less compression")
-            times = Counter(file.schema_arrow.names)
-            repeated = [name for name, number_of_columns in times.items() if number_of_columns > 1]
-            if repeated:
-                what = "a column of this name a second time"
-                raise Fault(repeated[0], what, "give each column its own name")
-            for packed in file.iter_batches(batch_size=BATCH):
-                batch = _without_dictionaries(packed)
-                for i, row in enumerate(batch.to_pylist()):
+        with pyarrow.parquet.ParquetFile(path) as file:
+            _unique([(name, None) for name in file.schema_arrow.names])
+            for batch in file.iter_batches(batch_size=256):
+                for row in batch.to_pylist():
                     number += 1
-                    if batch.slice(i, 1).nbytes > ROW:
-                        what = f"the row is longer than {ROW:,} bytes"
-                        yield number, Fault(None, what, "cut its texts")
-                    else:
-                        yield number, row
+                    yield number, row
     except Fault:
         raise
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
         cause = (str(error).splitlines() or [type(error).__name__])[0]
-        what = f"this is not a sound Parquet file ({cause})"
-        raise DataError(path, number + 1, None, what, "download or write the file again") from None
-
-
-def _without_dictionaries(batch: "pyarrow.RecordBatch") -> "pyarrow.RecordBatch":
-    """A batch whose texts stand in their rows, so that the length of a row is its own.
-
-    A dictionary, as pandas has for a category, would count in every row.
-    """
-    for place, name in enumerate(batch.schema.names):
-        column = batch.column(place)
-        if hasattr(column, "dictionary_decode"):
-            batch = batch.set_column(place, name, column.dictionary_decode())
-    return batch
+        raise DataError(
+            path,
+            number + 1,
+            None,
+            f"this is not a sound Parquet file ({cause})",
+            "download or write the file again",
+        ) from None

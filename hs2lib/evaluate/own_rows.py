@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hs2lib.data.own import NUMBERS, levels_of
+from hs2lib.data.own import levels_of
 from hs2lib.data.tables import ratings_array
 from hs2lib.evaluate.reward_metrics import RATINGS, SHOWN, TRAINED, Evaluated
 from hs2lib.group import MISSING
@@ -66,7 +66,7 @@ def raters(evaluated: Evaluated, data: Parts, setup: Setup) -> pd.DataFrame:
             "raters": float(numbers[numbers > 1].mean()),
         }
         own_columns = data.loaded.own_columns
-        levels = levels_of(own_columns.scales[name], own_columns.steps.get(name, NUMBERS))
+        levels = levels_of(own_columns.scales[name], own_columns.steps.get(name, 0))
         measures = {}
         if levels:
             measures["kappa"] = agreement.weighted_kappa(

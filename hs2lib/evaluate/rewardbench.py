@@ -208,6 +208,7 @@ def load_benchmark(setup: Setup) -> Benchmark:
         n_per_section=recipe.n_per_section,
         seed=recipe.seed,
         strict=recipe.strict,
+        columns=recipe.columns,
     )
     return benchmark.first(recipe.limit)
 

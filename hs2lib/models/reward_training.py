@@ -24,8 +24,9 @@ from torch import distributed
 
 from hs2lib import paths
 from hs2lib.data import held_out as held_out_rows
-from hs2lib.data import own, preferences
+from hs2lib.data import own
 from hs2lib.data.load import Loaded, load
+from hs2lib.data.pairs import own_preferences
 from hs2lib.group import Group
 from hs2lib.models import baselines, derived
 from hs2lib.models import export as classifiers
@@ -94,9 +95,10 @@ def load_parts(setup: Setup) -> Parts:
         seed=recipe.seed,
         attributes=recipe.attributes,
         scale=recipe.scale,
+        columns=recipe.columns,
     )
     if recipe.dataset == OWN_PAIRS:
-        loaded = preferences.load(recipe.path, strict=recipe.strict)
+        loaded = own_preferences(recipe.path, recipe.columns, strict=recipe.strict)
     else:
         loaded = load_split(split=recipe.split, n_prompts=recipe.n_prompts)
     own_split = has_own_test_split(recipe)

@@ -3,13 +3,18 @@
     hs2 score answers.csv --model owner/name
     hs2 score pairs.jsonl --model my-folder --out scored.parquet
     hs2 score my.parquet --model owner/name --limit 20 --too-long cut
-    hs2 score rag.jsonl --model owner/name --prompt context,question --response answer
-    hs2 score votes.csv --model owner/name --verdict label=0,1 --bad-rows leave-out
+    hs2 score faq.jsonl --model owner/name --columns prompt=question,response=answer
 
-FILE has prompts with one response (prompt, response), with two (chosen and rejected; response_a,
-response_b and a label), or with several (a list, or numbered columns). What its columns were read
-as is said. Out come its rows with all their columns and a score of each response, and, where the
-file says which response is better, how often the score says the same.
+A row of FILE has one of these shapes:
+
+    prompt, response
+    prompt, chosen, rejected [, margin]
+    prompt, response_a, response_b [, winner: a, b or tie]
+    prompt, responses [, scores]
+    messages
+
+Out come its rows with all their columns and a score of each response, and, where the file says
+which response is better, how often the score says the same.
 """
 
 import argparse
@@ -20,12 +25,11 @@ from pathlib import Path
 import torch
 import transformers
 
-from hs2lib.data.layouts import Columns
 from hs2lib.data.rows import printable
 from hs2lib.names import PRECISIONS, TEMPLATES
 from hs2lib.score import output
 from hs2lib.score.fit import TOO_LONG
-from hs2lib.score.options import keep_out_of_the_way, names, whole
+from hs2lib.score.options import keep_out_of_the_way, whole
 from hs2lib.score.scoring import BAD_ROWS, GPU_BUDGET, score
 
 
@@ -61,15 +65,11 @@ def parser() -> argparse.ArgumentParser:
         choices=BAD_ROWS,
         help="faulty rows: stop, or leave them out of the output",
     )
-    add("--prompt", type=names, default=(), metavar="COLUMN[,..]", help="of the prompt; joined")
-    add("--response", type=names, default=(), metavar="COLUMN[,..]", help="of the responses")
     add(
-        "--verdict",
+        "--columns",
         default="",
-        metavar="COLUMN[=FIRST,SECOND]",
-        help="which of two responses is better: a column, with its two values where they are not "
-        "plain; COLUMN=-,+ for a number that is negative where the first is; first, if the first "
-        "column has the better ones; none",
+        metavar="OURS=THEIRS,..",
+        help="columns under other names: prompt=question,response=answer",
     )
     add(
         "--weights",
@@ -101,7 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
             args.file,
             args.model,
             args.out or output.default_name(Path(args.file)),
-            columns=Columns(args.prompt, args.response, args.verdict),
+            columns=args.columns,
             limit=args.limit,
             too_long=args.too_long,
             bad_rows=args.bad_rows,

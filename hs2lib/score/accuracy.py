@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from hs2lib.data.shapes import PromptRow, difficulty
+from hs2lib.data.files import FileRow
 from hs2lib.evaluate import score_meaning
 from hs2lib.evaluate.score_meaning import Meaning
 from hs2lib.stats.bootstrap import bootstrap, inside
@@ -18,7 +18,7 @@ BEST = "best of n"
 
 
 def accuracy(
-    rows: Sequence[PromptRow],
+    rows: Sequence[FileRow],
     scores: Sequence[Sequence[float] | None],
     *,
     n_boot: int = 1000,
@@ -28,8 +28,8 @@ def accuracy(
 
     Two measures. "pairs" are all comparisons of a better and a worse response. "best of n" counts
     rows of more than two responses of which one is better than all others, and is right where it
-    has the highest score. For RM-Bench there are "pairs, easy" and so on. A tie of scores is wrong,
-    for a rule too, as on RewardBench. Rows that say nothing of which is better do not count.
+    has the highest score. A tie of scores is wrong, for a rule too,
+    as on RewardBench. Rows that say nothing of which is better do not count.
 
     Paper: Table 3 (it prints no intervals).
 
@@ -64,8 +64,8 @@ def accuracy(
 
 
 def _counted_rows(
-    rows: Sequence[PromptRow], scores: Sequence[Sequence[float] | None]
-) -> list[tuple[PromptRow, np.ndarray]]:
+    rows: Sequence[FileRow], scores: Sequence[Sequence[float] | None]
+) -> list[tuple[FileRow, np.ndarray]]:
     """The rows that say which response is better, with their scores [G], where all have one."""
     counted = []
     for row, of_row in zip(rows, scores, strict=True):
@@ -75,7 +75,7 @@ def _counted_rows(
 
 
 def meaning(
-    rows: Sequence[PromptRow],
+    rows: Sequence[FileRow],
     scores: Sequence[Sequence[float] | None],
     *,
     n_boot: int = 1000,
@@ -97,22 +97,16 @@ def meaning(
     return score_meaning.measure(np.array(pairs), prompts, n_boot=n_boot, seed=seed)
 
 
-def _measures(rows: Sequence[PromptRow]) -> dict[str, list[list[tuple[int, int]]]]:
+def _measures(rows: Sequence[FileRow]) -> dict[str, list[list[tuple[int, int]]]]:
     """The comparisons that each measure counts, of each row."""
     measures: dict[str, list[list[tuple[int, int]]]] = {PAIRS: [], BEST: []}
     for row in rows:
         measures[PAIRS].append(list(row.comparisons))
         measures[BEST].append(list(row.comparisons) if _has_one_best(row) else [])
-    for level in ("easy", "normal", "hard"):
-        of_level = []
-        for row in rows:
-            pairs = [pair for pair in row.comparisons if difficulty(row, *pair) == level]
-            of_level.append(pairs)
-        measures[f"{PAIRS}, {level}"] = of_level
     return {name: of_rows for name, of_rows in measures.items() if any(of_rows)}
 
 
-def _has_one_best(row: PromptRow) -> bool:
+def _has_one_best(row: FileRow) -> bool:
     """Whether one of more than two responses is better than all others."""
     n_responses = len(row.places)
     for best in {better for better, _ in row.comparisons}:
@@ -172,13 +166,10 @@ def in_words(table: pd.DataFrame) -> list[str]:
     lines = []
     for measure, of_measure in table.groupby("measure", sort=False):
         first = of_measure.iloc[0]
-        title, _, level = measure.partition(", ")
         words = (
-            "The best of several scores highest" if title == BEST else "The better scores higher"
+            "The best of several scores highest" if measure == BEST else "The better scores higher"
         )
-        unit = "row" if title == BEST else "pair"
-        if level:
-            unit = f"{level} {unit}"
+        unit = "row" if measure == BEST else "pair"
         lines.append(
             f"{words}: {_counted(first.number, unit)}, {_counted(first.prompts, 'prompt')}"
         )

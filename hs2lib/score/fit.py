@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from hs2lib.data.files import FileRow, PromptFile
 from hs2lib.data.rows import DataError
-from hs2lib.data.shapes import PromptFile, PromptRow
 from hs2lib.engine.chat import TokenGroup, tokenise
 from hs2lib.group import Group, Turn
 from hs2lib.models.reward_model import RewardModel
@@ -119,7 +119,7 @@ def _longest(group: Group, model: RewardModel) -> int:
     return max(map(len, _tokens(group, model).sequences))
 
 
-def _cut(file: PromptFile, row: PromptRow, model: RewardModel) -> tuple[Group, str]:
+def _cut(file: PromptFile, row: FileRow, model: RewardModel) -> tuple[Group, str]:
     """A group that is too long, cut so that it fits, and what was cut.
 
     Raises DataError where it cannot be cut to fit.

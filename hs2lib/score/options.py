@@ -14,11 +14,6 @@ def whole(text: str) -> int:
     return int(text)
 
 
-def names(text: str) -> tuple[str, ...]:
-    """The names of columns in a text, separated by commas."""
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
 def keep_out_of_the_way() -> None:
     """Let what models keep lie in the user's cache, where there is no checkout with runs."""
     if not paths.in_checkout() and "HS2_ROOT" not in os.environ:

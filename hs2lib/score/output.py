@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from hs2lib.data.files import FileRow, PromptFile
 from hs2lib.data.rows import DataError
-from hs2lib.data.shapes import PromptFile, PromptRow
 from hs2lib.paths import replacing
 
 # What --out may end in.
@@ -52,7 +52,7 @@ def default_name(file: Path) -> str:
     return f"{Path(name).stem}.scored{suffix if suffix in KINDS else '.jsonl'}"
 
 
-def columns(row: PromptRow, name: str, outputs: Sequence[str] = ()) -> dict[str, list[str]]:
+def columns(row: FileRow, name: str, outputs: Sequence[str] = ()) -> dict[str, list[str]]:
     """The columns of the scores of a row, by the column of the responses that they are of.
 
     One response has `score`, a list of them `scores`. Of several columns each has one of its own:
@@ -67,8 +67,8 @@ def columns(row: PromptRow, name: str, outputs: Sequence[str] = ()) -> dict[str,
     """
     named = {}
     for column, number in row.places:
-        if len(row.layout.responses) > 1:
-            base = f"{name}_{column.strip()}"
+        if len(row.places) > 1 and number is None:
+            base = f"{name}_{column}"
         else:
             base = name if number is None else f"{name}s"
         named[column] = [f"{base}_{output}" if output else base for output in outputs]

@@ -16,9 +16,8 @@ import numpy as np
 import pandas as pd
 from safetensors import SafetensorError
 
-from hs2lib.data.layouts import BY_NAME, Columns, checked_columns
+from hs2lib.data.files import PromptFile, parse_columns, read_file
 from hs2lib.data.load import own_file
-from hs2lib.data.shapes import PromptFile, read_prompts
 from hs2lib.engine.progress_bar import progress_bar
 from hs2lib.engine.trees import BUDGET
 from hs2lib.evaluate.rewardbench import weighting_of
@@ -89,13 +88,14 @@ class Scored:
         first = "" if file.complete else "the first "
         lines = [
             f"{file.path}: {first}{len(file.rows):,} rows, {n_responses:,} responses",
-            f"  read as: {file.rows[0].layout.shape}",
         ]
-        if file.read_as:
-            lines[-1] += f"; {file.read_as}"
-        carried = dict.fromkeys(name for row in file.rows for name in row.carried)
-        if carried:
-            lines.append(f"  carried along: {', '.join(carried)}")
+        read_as = [
+            ours if ours == theirs else f"{theirs} as {ours}"
+            for ours, theirs in file.columns.items()
+        ]
+        lines.append(f"  read: {', '.join(read_as)}")
+        if file.carried:
+            lines.append(f"  carried along: {', '.join(file.carried)}")
         if file.set_aside:
             number = len(file.set_aside)
             lines.append(f"  bad rows, left out: {number:,}; the first: {file.set_aside[0]}")
@@ -136,7 +136,7 @@ def score(
     model: str | Path | RewardModel,
     out: str | Path | None = None,
     *,
-    columns: Columns = BY_NAME,
+    columns: str = "",
     limit: int = 0,
     too_long: str = "stop",
     bad_rows: str = "stop",
@@ -154,12 +154,12 @@ def score(
     rounding of sums. Paper: section 3 (Table 3 scores pairs so).
 
     Args:
-        file: JSONL, JSON, CSV or Parquet, in any shape that `hs2lib.data.shapes` knows.
+        file: JSONL, JSON, CSV or Parquet, as `hs2lib.data.files` describes it.
         model: a transformers sequence classifier over a causal decoder, by Hub name or folder, or a
             model that `RewardModel.save` wrote, or one that is loaded.
         out: the file to write, .jsonl, .csv or .parquet; None to write none. It appears whole, or
             not at all. Until then scores are kept in a hidden folder beside it.
-        columns: which columns hold what, where their names do not say it.
+        columns: those with other names, as "prompt=question,response=answer".
         limit: of rows; 0 for all.
         too_long: what becomes of rows that are longer than the model reads: "stop", "cut" or
             "leave-out", as `hs2lib.score.fit` says it. A row that is left out has no score.
@@ -181,16 +181,15 @@ def score(
     one_of("too_long", too_long, TOO_LONG)
     one_of("bad_rows", bad_rows, BAD_ROWS)
     one_of("precision", precision, PRECISIONS)
-    checked_columns(columns)
     if not column.strip():
         raise ValueError("the new columns have no name. Fix: name them with --column NAME")
     path, _ = own_file(file, None)
     target = None if out is None else Path(out).expanduser()
     if target:
         output.check(target, path)
-    read = read_prompts(
+    read = read_file(
         path,
-        columns,
+        parse_columns(columns),
         strict=bad_rows == "stop",
         limit=limit,
         advice="Or leave such rows out with --bad-rows leave-out.",

@@ -75,14 +75,13 @@ class OwnRows(Settings):
     path: str = setting(
         "", "file to read in place of the data set's own, or with ratings for data set ratings"
     )
+    columns: str = setting("", "its columns with other names, as prompt=question,chosen=good")
 
 
 class OwnRatings(OwnRows):
     """A file of the user's own that may hold ratings."""
 
-    scale: str = setting(
-        "", 'of own ratings, as 1-5 or clarity:1-5,score:0-1, or "" for what the values tell'
-    )
+    scale: str = setting("", 'of own ratings, as 1-5 or clarity:1-5,score:0-1, or "" for 0 to 4')
 
 
 class Rows(Settings):

@@ -129,7 +129,9 @@ WITHOUT = {
     "control_text": "escaped where the reward function writes the conversation; verl writes prompts as they are",
     "revision": "download the policy at its commit, and name the folder",
     "pad_token": "set it in the policy's tokenizer",
-    **dict.fromkeys(("dataset", "source", "split", "path", "scale", "strict", "n_prompts"), _FILE),
+    **dict.fromkeys(
+        ("dataset", "source", "split", "path", "columns", "scale", "strict", "n_prompts"), _FILE
+    ),
     **dict.fromkeys(
         ("eval_dataset", "eval_source", "eval_split", "n_eval_prompts"), "the validation file"
     ),

@@ -13,10 +13,8 @@ from transformers import AutoTokenizer
 from hs2lib.audit import audit, auditing, edits, labelled, labelling_form, shown
 from hs2lib.audit.__main__ import main
 from hs2lib.corpus.grade import true_goodness
-from hs2lib.data.layouts import Columns, Layout
+from hs2lib.data.files import FileRow
 from hs2lib.data.load import load
-from hs2lib.data.rows import DataError
-from hs2lib.data.shapes import PromptRow
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models import rollout
 from hs2lib.models.policy import load_policy
@@ -269,7 +267,6 @@ def test_few_prompts_carry_no_number(tmp_path, folder, capsys):
         ('{"prompt": ""}\n', "expected text or a list of {role, content}"),
         ('{"prompt": 3}\n', "expected text or a list of {role, content}"),
         ('{"prompt": "\\ud800"}\n', "line 1"),
-        ('{"context": "x", "question": "y"}\n', "the prompt may be question or context"),
         ('{"other": "x"}\n', "prompt"),
         ('{"prompt": [{"role": "assistant", "content": "x"}]}\n', "line 1"),
         (
@@ -277,9 +274,9 @@ def test_few_prompts_carry_no_number(tmp_path, folder, capsys):
             "line 1, field 'prompt': a prompt has user and assistant turns, a user's first",
         ),
         ('{"prompt": "x"\n', "line 1"),
-        ('{"prompt": "x"}\n{"prompt": null}\n', "line 2, field 'prompt': it is empty"),
-        ('{"messages": [{"role": "user", "content": "x"}, "y"]}\n', "line 1, field 'messages'"),
-        ('{"prompt": "x", "query": "y"}\n{"query": "z"}\n', "line 2, field 'query': it is read"),
+        ('{"prompt": "x"}\n{"prompt": null}\n', "line 2, field 'prompt': expected text"),
+        ('{"prompt": [{"role": "user", "content": "x"}, "y"]}\n', "line 1, field 'prompt[1]'"),
+        ('{"prompt": "x", "query": "y"}\n{"query": "z"}\n', "line 2, field 'prompt': the column"),
     ],
 )
 def test_a_bad_file_is_one_error_and_nothing_is_written(tmp_path, folder, content, words, capsys):
@@ -442,9 +439,8 @@ def test_pairs_that_the_judge_refuses_do_not_count():
     for number in range(2):
         responses = (Response("a", "long"), Response("b", "s"))
         group = Group(str(number), (Turn("user", str(number)),), responses)
-        layout = Layout("better first", ("prompt",), None, ("chosen", "rejected"))
         places = (("chosen", None), ("rejected", None))
-        rows.append(PromptRow(number, {}, layout, group, places, ((0, 1),)))
+        rows.append(FileRow(number, {}, group, places, ((0, 1),)))
     scores = [np.array([2.0, 1.0]), np.array([np.nan, 1.0])]
     agreed = labelled.agreement(rows, scores, n_boot=50)
     assert (agreed.pairs, agreed.judge.estimate, agreed.passed_over) == (1, 100, 1)
@@ -485,27 +481,15 @@ def asked(tmp_path, name, text, **options):
     return turns
 
 
-def test_prompts_are_read_whole_in_the_columns_that_score_knows(tmp_path):
-    """Nothing of a prompt is dropped, and responses are not looked at, sound or not."""
+def test_prompts_are_texts_or_messages_and_responses_are_not_looked_at(tmp_path):
     talk = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
     both = [("system", "Be brief."), ("user", "Hi")]
-    assert asked(tmp_path, "a.jsonl", json.dumps({"messages": talk}) + "\n") == [both]
-    row = json.dumps({"system": "Be brief.", "prompt": "Hi"}) + "\n"
-    assert asked(tmp_path, "b.jsonl", row) == [both]
-    row = json.dumps({"instruction": "Add.", "input": "1 and 2"}) + "\n"
-    assert asked(tmp_path, "c.jsonl", row) == [[("user", "Add.\n\n1 and 2")]]
+    row = json.dumps({"messages": talk}) + "\n"
+    assert asked(tmp_path, "a.jsonl", row, columns="prompt=messages") == [both]
     cells = json.dumps(talk).replace('"', '""')
     assert asked(tmp_path, "d.csv", f'prompt\n"{cells}"\n') == [both]
-    spoken = "\n\nHuman: A?\n\nAssistant: B.\n\nHuman: C?\n\nAssistant:"
-    rows = {"chosen": spoken + " D.", "rejected": spoken + " E."}
-    three = [("user", "A?"), ("assistant", "B."), ("user", "C?")]
-    assert asked(tmp_path, "e.jsonl", json.dumps(rows) + "\n") == [three]
-    blank = '{"prompt": "Hi", "chosen": "x", "rejected": ""}\n{"Prompt": "Ho"}\n'
+    blank = '{"prompt": "Hi", "chosen": "x", "rejected": ""}\n{"prompt": "Ho"}\n'
     assert asked(tmp_path, "f.jsonl", blank) == [[("user", "Hi")], [("user", "Ho")]]
-    row = json.dumps({"context": "Ice floats.", "question": "Why?"}) + "\n"
-    columns = Columns(prompt=("context", "question"))
-    joined = [[("user", "Ice floats.\n\nWhy?")]]
-    assert asked(tmp_path, "g.jsonl", row, columns=columns) == joined
 
 
 def test_a_prompt_keeps_its_id_whatever_stands_before_it(tmp_path):
@@ -562,16 +546,6 @@ def test_a_prompt_that_leaves_the_policy_no_room_is_named_and_stops_nothing(poli
         auditing._with_room(policy, [endless], 64, None)
 
 
-def test_pairs_with_a_verdict_of_their_own_are_read_as_score_reads_them(tmp_path):
-    """A file of votes, 0 for the first and 1 for the second answer, was refused."""
-    votes = tmp_path / "votes.csv"
-    votes.write_text("prompt,response_a,response_b,label\nWhy?,x,y,0\nHow?,x,y,1\n")
-    rows = labelled.read_file(votes, verdict="label=0,1")
-    assert [row.comparisons for row in rows] == [((0, 1),), ((1, 0),)]
-    with pytest.raises(DataError):
-        labelled.read_file(votes)
-
-
 def test_turns_that_the_judge_refuses_are_known_before_anything_is_sampled(policy, tmp_path):
     strict = classifier(tmp_path / "strict")
     (strict / "chat_template.jinja").write_text(
@@ -579,7 +553,8 @@ def test_turns_that_the_judge_refuses_are_known_before_anything_is_sampled(polic
         "{% endif %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     )
     file = tmp_path / "p.jsonl"
-    file.write_text('{"prompt": "x"}\n{"prompt": "y", "system": "z"}\n')
+    talk = [{"role": "system", "content": "z"}, {"role": "user", "content": "y"}]
+    file.write_text(f'{{"prompt": "x"}}\n{json.dumps({"prompt": talk})}\n')
     with pytest.raises(ValueError, match="no system"):
         auditing.audit(strict, policy, file, tmp_path / "out", max_new_tokens=2)
     assert not (tmp_path / "out").exists()

@@ -37,7 +37,7 @@ def test_its_ratings_are_a_file_of_own_ratings(groups, tmp_path):
     rate(form, 1, 5)
     rate(form, 5, 4)
     assert [(row["clarity"], row["tone"]) for row in saved(path)] == [(1, 5), (5, 4)]
-    loaded = load("ratings", "folder", path=path)
+    loaded = load("ratings", "folder", path=path, scale="1-5")
     assert loaded.groups[0].attributes == ("clarity", "tone")
     assert loaded.own_columns.scales["tone"] == Scale(1, 5)
     again = AnnotationForm(groups, path, "ann", attributes=["clarity", "tone"], scale="1-5")

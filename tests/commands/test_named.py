@@ -197,7 +197,7 @@ def test_what_a_file_defines_no_command_defines_otherwise(started, checkout, cap
             "--reads 03_second@b: none of 02_model@a needs it",
         ),
         (["03", "--name", "a", "--reads", "04@b"], "no notebook '04@b'"),
-        (["02", "--name", "a", "--scale", "1-5"], "02_model@a read no ratings of your own"),
+        (["02", "--name", "a", "--scale", "1-5"], "02_model@a read no such file of your own"),
     ],
 )
 def test_what_a_named_run_may_not_be_is_refused_and_leaves_nothing(started, capsys, words, message):

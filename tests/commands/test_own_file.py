@@ -35,8 +35,8 @@ def written(name, header, rows):
 def clarity_and_tone(name="my.csv"):
     rows = []
     for number in range(PROMPTS):
-        rows.append((f"Why {number}?", "Because.", 1 + number % 5, 5 - number % 5, "fine"))
-        rows.append((f"Why {number}?", "No idea, really.", 5, 1, "so so"))
+        rows.append((f"Why {number}?", "Because.", number % 5, 4 - number % 5, "fine"))
+        rows.append((f"Why {number}?", "No idea, really.", 4, 0, "so so"))
     return written(name, ["prompt", "response", "clarity", "tone", "notes"], rows)
 
 
@@ -65,22 +65,18 @@ def values_of(run, tier="smoke"):
 
 
 def test_a_file_of_ratings_is_enough(folder, capsys):
-    """It took dataset, source, five columns of certain names and a scale from 0 to 4."""
     clarity_and_tone()
     assert define("05", "--name", "mine", "-p", "path=my.csv") == 0
     printed = capsys.readouterr()
     first, second = printed.err.splitlines()
-    assert first == (
-        "my.csv: ratings for 12 prompts; "
-        "attributes: clarity and tone (whole numbers on a scale from 1 to 5)."
-    )
+    assert first == ("my.csv: ratings for 12 prompts; attributes: clarity (0 to 4), tone (0 to 4).")
     assert second == (
-        "05_reward_model_training@mine trains on clarity and tone, from SmolLM2-135M-Instruct, "
+        "05_reward_model_training@mine trains on clarity, tone, from SmolLM2-135M-Instruct, "
         "in about 14 steps of 2 prompts."
     )
     values, recipe = values_of("05@mine")
     assert (values["dataset"], values["source"]) == ("ratings", "folder")
-    assert recipe.attributes == ("clarity", "tone") and recipe.scale == "1-5"
+    assert recipe.attributes == ("clarity", "tone") and recipe.scale == "0-4"
     assert (recipe.model_name, recipe.method) == ("embedded", "lora")
     assert recipe.objective == "regression" and recipe.validate_every == 4
     threads = graph.threads("05_reward_model_training@mine", "smoke", 4)
@@ -111,16 +107,16 @@ def test_ties_are_counted_and_a_file_of_ties_alone_is_named(folder, capsys):
     assert hs2.main(["run", "05", "--name", "ties", "-p", "path=ties.csv"]) == 2
     printed = capsys.readouterr().err
     assert "ties.csv: no row prefers one response, rows left out: 12; the first: " in printed
-    assert "line 2" in printed and "a tie: neither answer is better" in printed
+    assert "line 2" in printed and "a tie: neither response is better" in printed
 
 
 def test_what_is_typed_counts(folder):
     clarity_and_tone()
     words = ["-p", "path=my.csv", "-p", "attributes=[tone]", "-p", "epochs=3"]
-    words += ["-p", "model_name=tiny", "-p", "recipe.validate_every=7", "--scale", "1-10"]
+    words += ["-p", "model_name=tiny", "-p", "recipe.validate_every=7", "--scale", "0-10"]
     assert define("05", "--name", "mine", *words) == 0
     _, recipe = values_of("05@mine")
-    assert recipe.attributes == ("tone",) and recipe.scale == "1-10" and recipe.epochs == 3
+    assert recipe.attributes == ("tone",) and recipe.scale == "0-10" and recipe.epochs == 3
     assert (recipe.model_name, recipe.method, recipe.validate_every) == ("tiny", "full", 7)
 
 
@@ -169,10 +165,10 @@ def test_06_measures_on_the_held_out_rows_at_tiers_of_real_data_too(folder, tier
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([("p", "r", 1 + number % 4) for number in range(20)], "as --scale 1-5"),
+        ([(f"p{number}", "r", 1 + number % 5) for number in range(20)], "as --scale=1-5"),
         ([(f"p{number}", "r", 3) for number in range(20)], "all ratings are equal (clarity 3)"),
-        ([(f"p{number}", "r", 1 + 4 * number) for number in range(2)], "2 different prompts"),
-        ([(f"p{number}", "", 1 + number % 5) for number in range(40)], "40 faults in 40 rows"),
+        ([(f"p{number}", "r", 4 * number) for number in range(2)], "2 different prompts"),
+        ([(f"p{number}", "", number % 5) for number in range(40)], "40 faults in 40 rows"),
     ],
 )
 def test_what_cannot_be_used_is_one_error_and_leaves_nothing(folder, capsys, rows, words):
@@ -259,15 +255,33 @@ def test_a_run_that_did_not_end_is_not_read(folder, capsys):
     assert graph.upstream("06_rewardbench_evaluation@e", "smoke") == ["05_reward_model_training"]
 
 
-def test_scale_is_a_word_of_runs_that_read_ratings(folder, capsys):
-    assert define("12", "--name", "mine", "--scale", "1-5") == 2
-    assert "read no ratings of your own" in capsys.readouterr().err
+def test_scale_and_columns_are_words_of_runs_that_read_files(folder, capsys):
+    for words in (["--scale", "1-5"], ["--columns", "prompt=q"]):
+        assert define("12", "--name", "mine", *words) == 2
+        assert "read no such file of your own" in capsys.readouterr().err
+
+
+def test_columns_of_other_names_and_stars(folder, capsys):
+    """One error names each option to add, and the command with both defines the run."""
+    rows = [(f"Why {number}?", "Because.", 1 + number % 5) for number in range(PROMPTS)]
+    written("stars.csv", ["question", "answer", "stars"], rows)
+    command = ["05", "--name", "mine", "-p", "path=stars.csv"]
+    assert define(*command) == 2
+    option = "--columns prompt=question,response=answer"
+    assert f"add {option}." in capsys.readouterr().err
+    command += option.split()
+    assert define(*command) == 2
+    assert "as --scale=1-5" in capsys.readouterr().err
+    assert define(*command, "--scale", "1-5") == 0
+    _, recipe = values_of("05@mine")
+    assert (recipe.attributes, recipe.scale) == (("stars",), "1-5")
+    assert recipe.columns == "prompt=question,response=answer"
 
 
 @pytest.mark.parametrize("objective", ["regression", "bradley-terry"])
 def test_names_of_columns_give_the_terminal_no_orders(folder, capsys, objective):
     """Of the sentences about a file one named the attribute as it is."""
-    rows = [(f"p{number}", "r", 1 + number % 5) for number in range(PROMPTS)]
+    rows = [(f"p{number}", "r", number % 5) for number in range(PROMPTS)]
     written("my.csv", ["prompt", "response", "\x1b[31mclarity"], rows)
     words = ["05", "--name", "mine", "-p", "path=my.csv", "-p", f"objective={objective}"]
     assert define(*words) == 0

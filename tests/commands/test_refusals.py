@@ -102,7 +102,7 @@ def test_a_file_is_read_once_for_all_that_read_it_alike(tmp_path, values, doctor
 
 def test_rows_with_faults_are_left_out_by_who_is_not_strict(tmp_path, values, doctor):
     file = tmp_path / "own.jsonl"
-    write(file, [rated(), rated(coherence=5)])
+    write(file, [rated(), rated(coherence=None, response="")])
     values |= {"path": str(file), "dataset": "ratings", "strict": False}
     refusals.check_files(["01"], "demo")
     file.write_text("")

@@ -28,82 +28,49 @@ def scales_of(folder, header, *rows, **options):
 
 def refused(folder, header, *rows, **options):
     with pytest.raises(DataError) as info:
-        own.look(table(folder, header, *rows), **options)
+        load("ratings", "folder", path=table(folder, header, *rows), **options)
     return str(info.value)
 
 
 # Scales
 
 
-@pytest.mark.parametrize(
-    ("values", "scale"),
-    [
-        (("1", "5", "3"), (1, 5)),
-        (("0", "4", "2"), (0, 4)),
-        (("1", "4.5", "5"), (1, 5)),  # halves
-        (("0.13", "0.97", "0.4"), (0, 1)),  # shares need not reach their ends
-        (("0", "1", "1"), (0, 1)),
-        (("1", "10", "7"), (1, 10)),
-        (("12", "55", "87"), (0, 100)),
-        (("0", "100"), (0, 100)),
-        (("-1", "0", "1"), (-1, 1)),
-    ],
-)
-def test_values_that_reach_the_ends_of_a_scale_tell_it(tmp_path, values, scale):
-    assert scales_of(tmp_path, "clarity", *values) == {"clarity": Scale(*scale)}
+def test_a_scale_that_is_not_named_is_helpsteer2s(tmp_path):
+    columns = own.look(table(tmp_path, "clarity,tone", "0,1", "4,2.5", "3,"))
+    assert set(columns.scales.values()) == {Scale(0, 4)} and not columns.note
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("values", "words"),
     [
-        ("1", "4", "2"),  # 0 to 4, or 1 to 5
-        ("1", "4", "3.5"),
-        ("2", "5", "3"),  # 1 to 5 without a 1
-        ("0", "3"),  # 0 to 4 without a 4
-        ("0.3", "2.7"),
-        ("1", "2", "55"),  # a slip
-        ("137", "2400"),  # a length
+        (("1", "5", "3"), "from 1 (line 2) to 5 (line 3)"),
+        (("1", "2", "55"), "from 1 (line 2) to 55 (line 4)"),
+        (("-1", "0", "1"), "from -1 (line 2) to 1 (line 4)"),
+        (("0.2", "7.3"), "from 0.2 (line 2) to 7.3 (line 3)"),
     ],
 )
-def test_an_unclear_scale_is_asked_for_in_one_error(tmp_path, values):
-    """Ratings from 1 to 5 that are read as 0 to 4 give another model, and nothing says so."""
+def test_ratings_that_cannot_be_on_it_ask_for_a_scale_in_one_error(tmp_path, values, words):
+    """With the lines of both ends, since one of them may be a slip."""
     message = refused(tmp_path, "clarity", *values)
-    assert len(message.splitlines()) == 1 and "field 'clarity'" in message
-    assert "its scale cannot be told" in message and "as --scale " in message
-    named = scales_of(tmp_path, "clarity", *values, scale="0-3000")
-    assert named == {"clarity": Scale(0, 3000)}
+    assert len(message.splitlines()) <= 2 and "field 'clarity'" in message
+    assert words in message and "as --scale=" in message
+    named = scales_of(tmp_path, "clarity", *values, scale="-1-100")
+    assert named == {"clarity": Scale(-1, 100)}
 
 
-def test_the_error_shows_where_the_ends_are(tmp_path):
-    """A slip of 55 is columns by its line."""
-    message = refused(tmp_path, "clarity", "1", "2", "55")
-    assert "whole numbers from 1 (line 2) to 55 (line 4)" in message
-
-
-def test_columns_of_one_file_share_a_scale_that_one_of_them_tells(tmp_path):
-    columns = own.look(table(tmp_path, "clarity,tone", "1,2", "5,4", "3,4"))
-    assert set(columns.scales.values()) == {Scale(1, 5)}
-    assert any("tone has whole numbers from 2 to 4" in note for note in columns.notes)
-
-
-def test_columns_that_only_together_reach_the_ends_tell_it(tmp_path):
-    assert set(scales_of(tmp_path, "clarity,tone", "1,2", "4,5").values()) == {Scale(1, 5)}
+def test_ratings_from_1_may_be_on_1_to_5(tmp_path):
+    """They are read as 0 to 4, and a sentence says so."""
+    columns = own.look(table(tmp_path, "clarity", "1", "4", "2"))
+    assert columns.scales == {"clarity": Scale(0, 4)} and "--scale 1-5" in columns.note
+    assert not own.look(tmp_path / "own.csv", scale="1-5").note
 
 
 def test_columns_may_have_scales_of_their_own(tmp_path):
-    columns = own.look(table(tmp_path, "clarity,score", "1,0.2", "5,0.91", "2,.35"))
+    setting = "clarity:1-5,score:0-1"
+    columns = own.look(table(tmp_path, "clarity,score", "1,0.2", "5,0.91", "2,.35"), scale=setting)
     assert columns.scales == {"clarity": Scale(1, 5), "score": Scale(0, 1)}
-    assert columns.scale_setting == "clarity:1-5,score:0-1"
+    assert columns.scale_setting == setting
     assert own.parse_scales(columns.scale_setting, columns.attributes) == columns.scales
-
-
-def test_two_scales_of_which_one_may_be_a_part_of_the_other_are_asked_about(tmp_path):
-    """A column from 0 to 4 beside one from 1 to 5: is the scale 0 to 5?"""
-    message = refused(tmp_path, "clarity,tone", "0,1", "4,5")
-    assert "whether they have one scale or two cannot be told" in message
-    assert "--scale clarity:0-4,tone:1-5" in message
-    apart = scales_of(tmp_path, "clarity,tone", "0,1", "4,5", scale="clarity:0-4,tone:1-5")
-    assert apart == {"clarity": Scale(0, 4), "tone": Scale(1, 5)}
 
 
 @pytest.mark.parametrize("scale", ["five", "5-1", "1-", "style:1-5", "1-5-9"])
@@ -118,28 +85,7 @@ def test_what_is_not_on_the_scale_is_a_fault(tmp_path):
     assert info.value.line == 3 and info.value.field == "clarity"
 
 
-# HelpSteer2's five attributes
-
 FIVE = ",".join(ATTRIBUTES)
-
-
-def test_the_five_attributes_lie_on_helpsteer2s_scale(tmp_path):
-    """As before: no question, whatever part of 0 to 4 they use; where 1 to 5 would fit too it is said."""
-    columns = own.look(table(tmp_path, FIVE, "0,1,2,3,4", "1,1,1,1,1"))
-    assert set(columns.scales.values()) == {Scale(0, 4)} and not columns.notes
-    columns = own.look(table(tmp_path, FIVE, "1,2,3,4,4", "1,1,1,1,1"))
-    assert set(columns.scales.values()) == {Scale(0, 4)} and "--scale 1-5" in columns.notes[0]
-
-
-def test_the_five_attributes_from_1_to_5_are_read_so(tmp_path):
-    assert set(scales_of(tmp_path, FIVE, "1,1,1,1,2", "5,5,5,3,2").values()) == {Scale(1, 5)}
-
-
-def test_one_5_among_the_five_is_a_slip(tmp_path):
-    """And not the sign of another scale, on which all other ratings would mean something else."""
-    path = table(tmp_path, FIVE, "1,1,1,1,2", "5,4,4,3,2")
-    with pytest.raises(DataError, match="expected a number from 0 to 4, got"):
-        load("ratings", "folder", path=path)
 
 
 # Attributes
@@ -150,8 +96,8 @@ def test_columns_of_numbers_are_attributes_and_others_are_named(tmp_path):
     path = write(
         tmp_path / "own.jsonl",
         [
-            {"prompt": "p", "response": "r", "tone": 1, "notes": "ok", "row_id": 7, "Clarity": 5},
-            {"prompt": "q", "response": "r", "tone": 5, "notes": "", "row_id": 9, "Clarity": 1},
+            {"prompt": "p", "response": "r", "tone": 1, "notes": "ok", "row_id": 7, "Clarity": 4},
+            {"prompt": "q", "response": "r", "tone": 4, "notes": "", "row_id": 9, "Clarity": 1},
         ],
     )
     columns = own.look(path)
@@ -161,11 +107,11 @@ def test_columns_of_numbers_are_attributes_and_others_are_named(tmp_path):
         "row_id": "it numbers or names rows",
     }
     (group, _) = load("ratings", "folder", path=path).groups
-    assert group.attributes == ("tone", "Clarity") and group.responses[0].labels == (1, 5)
+    assert group.attributes == ("tone", "Clarity") and group.responses[0].labels == (1, 4)
 
 
 def test_helpsteer2s_names_come_first_in_their_order(tmp_path):
-    columns = own.look(table(tmp_path, "tone,verbosity,helpfulness", "1,5,2", "5,1,3"))
+    columns = own.look(table(tmp_path, "tone,verbosity,helpfulness", "1,4,2", "4,1,3"))
     assert columns.attributes == ("helpfulness", "verbosity", "tone")
 
 
@@ -177,20 +123,20 @@ def test_a_lone_attribute_is_enough(tmp_path):
 
 def test_attributes_narrow(tmp_path):
     """A length is no rating, and its scale cannot be told."""
-    path = table(tmp_path, "clarity,tone,length", "1,5,700", "5,1,90")
+    path = table(tmp_path, "clarity,tone,length", "1,4,700", "4,1,90")
     with pytest.raises(DataError, match="if length is no rating"):
-        own.look(path)
+        load("ratings", "folder", path=path)
     columns = own.look(path, ["clarity"])
     assert columns.attributes == ("clarity",)
     assert columns.ignored["length"] == columns.ignored["tone"] == "attributes does not name it"
-    with pytest.raises(DataError, match="no such column of ratings") as info:
+    with pytest.raises(DataError, match="there is no such column") as info:
         own.look(path, ["clarty"])
     assert "clarity, tone, length" in str(info.value)
 
 
 def test_the_default_five_stand_for_all_columns_where_none_of_them_is_there(tmp_path):
     """A notebook's parameter says five; a file with others is not thereby empty."""
-    path = table(tmp_path, "clarity,tone", "1,5", "5,1")
+    path = table(tmp_path, "clarity,tone", "1,4", "4,1")
     assert own.look(path, ATTRIBUTES).attributes == ("clarity", "tone")
     path = table(tmp_path, f"{FIVE},turn", "0,1,2,3,4,1", "4,3,2,1,0,2")
     assert own.look(path, ATTRIBUTES).attributes == ATTRIBUTES
@@ -198,37 +144,54 @@ def test_the_default_five_stand_for_all_columns_where_none_of_them_is_there(tmp_
 
 def test_a_slip_in_a_column_of_ratings_is_a_fault_of_its_row(tmp_path):
     """A column that is numbers but for one cell is a rating with a slip, not a column of texts."""
-    path = table(tmp_path, "clarity", "1", "5", "three", "4")
-    with pytest.raises(DataError, match="expected a number from 1 to 5") as info:
+    path = table(tmp_path, "clarity", "1", "3", "three", "4")
+    with pytest.raises(DataError, match="expected a number from 0 to 4") as info:
         load("ratings", "folder", path=path)
     assert info.value.line == 4
 
 
-def test_texts_are_known_in_any_case_and_spacing(tmp_path):
+def test_columns_are_named_by_the_user(tmp_path):
     path = tmp_path / "own.csv"
-    path.write_text("Prompt, Response, clarity\np,r,1\nq,r,5\n")
-    assert load("ratings", "folder", path=path).groups[1].responses[0].labels == (5,)
+    path.write_text("Question, Answer,Helpfulness\np,r,1\nq,r,4\n")
+    columns = "prompt=Question,response=Answer,helpfulness=Helpfulness"
+    (_, group) = load("ratings", "folder", path=path, columns=columns).groups
+    assert group.attributes == ("helpfulness",) and group.responses[0].labels == (4,)
+    with pytest.raises(DataError, match="columns names it for prompt"):
+        load("ratings", "folder", path=path, columns="prompt=q")
 
 
 def test_two_columns_with_one_name_are_refused(tmp_path):
     path = tmp_path / "own.csv"
-    path.write_text("prompt,response,Helpfulness,helpfulness\np,r,1,2\n")
-    with pytest.raises(DataError, match="have one name"):
+    path.write_text("prompt,response,clarity, clarity\np,r,1,2\n")
+    with pytest.raises(DataError, match="the row has this column twice"):
         own.look(path)
+
+
+def test_a_prompt_may_be_messages(tmp_path):
+    talk = [{"role": "user", "content": "p"}]
+    path = write(
+        tmp_path / "own.jsonl",
+        [
+            {"prompt": talk, "response": "r", "tone": 1},
+            {"prompt": talk, "response": "s", "tone": 4},
+        ],
+    )
+    (group,) = load("ratings", "folder", path=path).groups
+    assert group.prompt[0].text == "p" and len(group.responses) == 2
 
 
 def test_a_file_without_ratings_says_what_its_columns_hold(tmp_path):
     path = write(tmp_path / "own.jsonl", [{"prompt": "p", "response": "r", "score": "3"}])
     with pytest.raises(DataError, match="add a column of numbers") as info:
         own.look(path)
-    assert 'score: no numbers, such as "3" (str)' in str(info.value)
+    assert 'score (no numbers, such as "3" (str))' in str(info.value)
 
 
 def test_rows_that_cannot_be_read_are_named_before_what_is_missing_without_them(tmp_path):
     """A comma too many in each good answer, and the error was about the scale of the bad ones."""
     path = table(tmp_path, "clarity", "3,more", "2", "3", "5,more")
     with pytest.raises(DataError, match="2 faults in 2 rows") as info:
-        own.look(path)
+        load("ratings", "folder", path=path)
     assert 'put a cell with a comma or a line break in "quotes"' in str(info.value)
 
 
@@ -238,13 +201,13 @@ def test_rows_that_cannot_be_read_are_named_before_what_is_missing_without_them(
 def test_equal_ratings_are_one_error(tmp_path):
     """Nothing can be learnt from them; forty rows do not need forty faults."""
     message = refused(tmp_path, "clarity,tone", *["3,2"] * 40)
-    assert "all ratings are equal (clarity 3 and tone 2)" in message
+    assert "all ratings are equal (clarity 3, tone 2)" in message
     assert len(message.splitlines()) == 1
 
 
 def test_an_attribute_without_variation_is_noted_beside_others(tmp_path):
-    columns = own.look(table(tmp_path, "clarity,tone", "1,7", "5,7"))
-    assert columns.constant == {"tone": 7} and columns.scales["clarity"] == Scale(1, 5)
+    columns = own.look(table(tmp_path, "clarity,tone", "1,3", "4,3"))
+    assert columns.constant == {"tone": 3}
 
 
 def test_the_five_as_always_are_loaded_even_if_they_are_equal(tmp_path):
@@ -255,22 +218,21 @@ def test_the_five_as_always_are_loaded_even_if_they_are_equal(tmp_path):
 def test_ratings_between_tabs(tmp_path):
     """A file called .tsv had texts alone, and so no ratings."""
     path = tmp_path / "own.tsv"
-    path.write_text("prompt\tresponse\tclarity\np\ta\t1\np\tb\t5\n")
-    assert own.look(path).scales == {"clarity": Scale(1, 5)}
+    path.write_text("prompt\tresponse\tclarity\np\ta\t1\np\tb\t4\n")
     assert [
         response.labels for response in load("ratings", "folder", path=path).groups[0].responses
-    ] == [(1,), (5,)]
+    ] == [(1,), (4,)]
 
 
 def test_the_number_of_a_rater_is_no_rating(tmp_path):
-    columns = own.look(table(tmp_path, "clarity,rater", "1,1", "5,2", "3,5"))
+    columns = own.look(table(tmp_path, "clarity,rater", "1,1", "4,2", "3,3"))
     assert columns.attributes == ("clarity",) and "rater" in columns.ignored
     named = own.look(tmp_path / "own.csv", attributes=["rater"])
     assert named.attributes == ("rater",), "unless it is named"
 
 
 def test_a_word_for_nothing_has_to_be_an_empty_cell(tmp_path):
-    path = table(tmp_path, "clarity", "1", "NaN", "5")
+    path = table(tmp_path, "clarity", "1", "NaN", "4")
     with pytest.raises(DataError, match=r'got "NaN" \(str\)\. Fix: .*leave the cell empty'):
         load("ratings", "folder", path=path)
 
@@ -293,11 +255,4 @@ def test_decimals_of_parquet_are_numbers(tmp_path):
     table.assign(clarity=[Decimal("1.0"), Decimal("4.5")]).to_parquet(path)
     loaded = load("ratings", "folder", path=path, scale="1-5")
     assert [group.responses[0].labels for group in loaded.groups] == [(1,), (4.5,)]
-    assert loaded.own_columns.steps == {"clarity": "halves"}
-
-
-def test_a_scale_that_begins_with_a_minus_is_named_as_a_command_line_takes_it(tmp_path):
-    """The advice was --scale -1-1, which argparse takes for an option."""
-    assert "as --scale=-1-1." in refused(tmp_path, "clarity", "-1", "0.5")
-    message = refused(tmp_path, "clarity,tone", "-1,0", "1,1")
-    assert "as --scale=-1-1, or of each, as --scale clarity:-1-1,tone:0-1" in message
+    assert loaded.own_columns.steps == {"clarity": 0.5}

@@ -11,9 +11,9 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from hs2lib.data import held_out, preferences
+from hs2lib.data import held_out
 from hs2lib.data.load import load
-from hs2lib.data.pairs import load_pairs
+from hs2lib.data.pairs import own_preferences
 from hs2lib.data.rows import DataError
 from hs2lib.evaluate import own_rows, reward_metrics, rewardbench
 from hs2lib.evaluate.reward_metrics import Evaluated
@@ -194,7 +194,7 @@ def test_preferences_with_strength(folder):
         (low, worse), (high, better) = sorted(both)
         strength = 0 if number == 0 else min(3, high - low)
         rows.append((prompt, better, worse, -strength))  # below 0 the first is better
-    header = ["prompt", "response1", "response2", "preference_strength"]
+    header = ["prompt", "response_a", "response_b", "preference_strength"]
     path = written(folder / "pairs.csv", header, rows)
     setup = setup_of(path, "pairs", objective="bradley-terry-margin")
     data = reward_training.load_parts(setup)
@@ -203,22 +203,18 @@ def test_preferences_with_strength(folder):
     assert ["a tie" in str(row) for row in data.loaded.set_aside] == [True]
 
 
-def test_a_margin_beside_chosen_and_rejected_is_a_strength_to_a_training_alone(folder):
-    """TRL's name; 06 orders pairs and carries the column along, as it was."""
+def test_a_margin_beside_chosen_and_rejected_is_a_strength(folder):
+    """TRL's name; a row without one, or with one below 0, is a fault."""
     rows = [("a", "b", "c", 2.5), ("d", "e", "f", 0), ("g", "h", "i", 1)]
-    path = written(folder / "pairs.csv", ["prompt", "chosen", "rejected", "Margin"], rows)
-    loaded = preferences.load(path)
+    path = written(folder / "pairs.csv", ["prompt", "chosen", "rejected", "margin"], rows)
+    loaded = own_preferences(path)
     assert [group.preference for group in loaded.groups] == [-2.5, -1]
     assert ["a tie" in str(row) for row in loaded.set_aside] == [True]
-    carried = load_pairs("folder", path=path)
-    assert [pair.preference for pair in carried.pairs] == [-1, -1, -1]
-    assert [row["Margin"] for row in carried.columns.values()] == ["2.5", "0", "1"]
-    written(folder / "bad.csv", ["prompt", "chosen", "rejected", "strength"], [("a", "b", "c", -2)])
-    with pytest.raises(DataError, match="field 'strength': expected how much better") as info:
-        preferences.load(folder / "bad.csv")
-    assert "line 2" in str(info.value) and "write a number above 0, or 0 for a tie" in str(
-        info.value
-    )
+    for margin in (-2, ""):
+        rows = [("a", "b", "c", margin)]
+        path = written(folder / "bad.csv", ["prompt", "chosen", "rejected", "margin"], rows)
+        with pytest.raises(DataError, match=r"line 2, field 'margin': expected a number from 0"):
+            own_preferences(path)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pytest
 
-from hs2lib.data.shapes import read_prompts
+from hs2lib.data.files import read_file
 from hs2lib.score.accuracy import accuracy, meaning
 
 
@@ -20,7 +20,7 @@ def rows_of(tmp_path):
     def read(*rows):
         path = tmp_path / "mine.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return read_prompts(path).rows
+        return read_file(path).rows
 
     return read
 
@@ -61,7 +61,9 @@ def test_all_right_on_few_prompts_is_no_certainty(rows_of):
 
 def test_the_best_of_several_has_to_beat_them_all(rows_of):
     """Of three rows the best is highest in one, tied in one, second in one; 1 of 3 at random."""
-    rows = rows_of(*[{"prompt": p, "bon_best": "ab", "loser_list": ["a", "abc"]} for p in "abc"])
+    rows = rows_of(
+        *[{"prompt": p, "responses": ["ab", "a", "abc"], "scores": [1, 0, 0]} for p in "abc"]
+    )
     table = table_of(rows, [3, 1, 2], [2, 1, 2], [2, 1, 3])
     assert shares(table, "best of n") == {
         "model": 33.3,
@@ -74,25 +76,14 @@ def test_the_best_of_several_has_to_beat_them_all(rows_of):
     assert shares(table) == {"model": 66.7, "longest": 50, "shortest": 50, "random": 50}
 
 
-def test_ranks_count_pair_by_pair_and_equal_ranks_do_not(rows_of):
-    """Ranks 1, 2, 2, 3: five pairs of six. The scores 4, 3, 2, 3 have four of them right, one tied."""
-    answers = [{"answer": "x" * n, "rank": rank} for n, rank in ((4, 1), (3, 2), (2, 2), (1, 3))]
-    rows = rows_of({"prompt": "a", "answers": answers})
+def test_scores_count_pair_by_pair_and_equal_ones_do_not(rows_of):
+    """Five pairs of six. The scores 4, 3, 2, 3 have three of them right, one tied."""
+    rows = rows_of({"prompt": "a", "responses": ["xxxx", "xxx", "xx", "x"], "scores": [3, 2, 2, 1]})
     table = table_of(rows, [4, 3, 2, 3])
     assert shares(table)["model"] == 60 and shares(table)["longest"] == 100
     pairs = table[(table.measure == "pairs") & (table.rule == "model")].iloc[0]
     assert (pairs.number, pairs.ties) == (5, 1)
-    assert shares(table, "best of n")["model"] == 100, "one has rank 1"
-
-
-def test_rm_bench_by_how_much_richer_the_worse_answer_is(rows_of):
-    """The longest of its styles is right in no hard pair and in every easy one."""
-    row = {"prompt": "a", "chosen": ["b", "bb", "bbb"], "rejected": ["c", "cc", "ccc"]}
-    table = table_of(rows_of(row), [1, 2, 3, 1, 2, 3])
-    by_level = {level: shares(table, f"pairs, {level}") for level in ("easy", "normal", "hard")}
-    assert [by_level[level]["longest"] for level in by_level] == [100, 0, 0]
-    assert [by_level[level]["model"] for level in by_level] == [100, 0, 0]
-    assert set(table[table.measure == "pairs, normal"].number) == {3}
+    assert shares(table, "best of n")["model"] == 100, "one is best"
 
 
 def test_what_says_nothing_or_has_no_score_does_not_count(rows_of):
@@ -101,18 +92,18 @@ def test_what_says_nothing_or_has_no_score_does_not_count(rows_of):
         {"prompt": "b", "response_a": "b", "response_b": "c", "winner": "a"},
         {"prompt": "c", "response_a": "b", "response_b": "c", "winner": "b"},
         {"prompt": "d", "response_a": "b", "response_b": "c", "winner": "b"},
-        {"prompt": "e", "response_a": "b", "response_b": "c", "winner": None},
     )
-    table = table_of(rows, [1, 2], [2, 1], None, [np.nan, 1], [1, 2])
+    table = table_of(rows, [1, 2], [2, 1], None, [np.nan, 1])
     assert set(table.number) == {1} and shares(table)["model"] == 100
     assert np.isnan(table.iloc[0].low), "one prompt says nothing about how prompts vary"
     assert table_of(rows[:1], [1, 2]).empty
 
 
 def test_what_a_difference_means_counts_the_same_pairs(rows_of):
-    """Ranks 1, 2, 2, 3 are five pairs of one prompt; a row without a score and a tie are none."""
-    answers = [{"answer": "x" * n, "rank": rank} for n, rank in ((4, 1), (3, 2), (2, 2), (1, 3))]
-    ranked = rows_of({"prompt": "a", "answers": answers})
+    """3, 2, 2, 1 are five pairs of one prompt; a row without a score and a tie are none."""
+    ranked = rows_of(
+        {"prompt": "a", "responses": ["xxxx", "xxx", "xx", "x"], "scores": [3, 2, 2, 1]}
+    )
     measured = meaning(ranked, [np.array([4, 3, 2, 3])])
     assert (measured.pairs, measured.prompts, measured.equal) == (5, 1, 1)
     assert measured.right.estimate == pytest.approx(60)

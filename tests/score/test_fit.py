@@ -8,8 +8,8 @@ import json
 
 import pytest
 
+from hs2lib.data.files import read_file
 from hs2lib.data.rows import DataError
-from hs2lib.data.shapes import read_prompts
 from hs2lib.group import Turn
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.score.fit import fit
@@ -26,7 +26,7 @@ def file_of(tmp_path):
     def read(*rows):
         path = tmp_path / "mine.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return read_prompts(path)
+        return read_file(path)
 
     return read
 

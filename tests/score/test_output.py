@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hs2lib.data.files import read_file
 from hs2lib.data.rows import DataError
-from hs2lib.data.shapes import read_prompts
 from hs2lib.score import output
 
 NESTED = {
@@ -26,7 +26,7 @@ NESTED = {
 
 def read(path, *rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return read_prompts(path)
+    return read_file(path)
 
 
 def test_json_lines_and_csv_carry_every_column(tmp_path):
@@ -41,7 +41,7 @@ def test_json_lines_and_csv_carry_every_column(tmp_path):
     assert list(frame) == [*NESTED, "score", "more"] and frame.prompt[0] == NESTED["prompt"]
     assert json.loads(frame.meta[0]) == {"n": 1.5} and json.loads(frame.tags[0]) == ["x", "y"]
     assert frame.score.tolist()[0] == 0.1 and np.isnan(frame.score[1]) and np.isnan(frame.note[0])
-    again = read_prompts(tmp_path / "o.csv")
+    again = read_file(tmp_path / "o.csv")
     assert again.groups[0].responses[0].text == NESTED["response"]
 
 
@@ -57,7 +57,7 @@ def test_parquet_keeps_the_types_of_its_columns(tmp_path):
         }
     )
     pq.write_table(table, tmp_path / "mine.parquet")
-    file = read_prompts(tmp_path / "mine.parquet")
+    file = read_file(tmp_path / "mine.parquet")
     rows = output.scored_rows(file, [[[0.5]], [[-1.0]]], "score", ("",))
     output.write(tmp_path / "o.parquet", rows, file.path)
     written = pq.read_table(tmp_path / "o.parquet")
@@ -93,17 +93,13 @@ def test_a_broken_letter_in_another_column_is_carried(tmp_path):
 
 
 def test_the_columns_of_scores_by_shape(tmp_path):
-    """One response: score. A list: scores. Several columns: each its own, a list where it holds one."""
+    """One response: score. A list: scores. Several columns: each its own."""
     shapes = {
         '{"prompt": "a", "response": "b"}': {"score": 1},
         '{"prompt": "a", "responses": ["b", "c"]}': {"scores": [1, 2]},
         '{"prompt": "a", "chosen": "b", "rejected": "c"}': {
             "score_chosen": 1,
             "score_rejected": 2,
-        },
-        '{"prompt": "a", "chosen": ["b"], "rejected": ["c", "d"]}': {
-            "score_chosen": [1],
-            "score_rejected": [2, 3],
         },
     }
     for line, added in shapes.items():

@@ -15,8 +15,6 @@ import safetensors.torch
 import torch
 from classifiers import Plain, classifier
 
-from hs2lib.data.layouts import Columns
-from hs2lib.data.rows import ROW
 from hs2lib.group import ATTRIBUTES
 from hs2lib.models import backbones
 from hs2lib.models.policy import load_policy
@@ -219,13 +217,13 @@ def test_long_rows_and_bad_rows_by_option(tmp_path, folder, plain, capsys):
 
 def test_a_csv_in_and_a_csv_out_with_columns_named_by_hand(tmp_path, folder, plain):
     file = tmp_path / "my.csv"
-    file.write_text("ctx;q;reply;rater\nc;q1;yes, it is;ann\nc;q2;no;\n")
+    file.write_text("q;reply;rater\nq1;yes, it is;ann\nq2;no;\n")
     command = [str(file), "--model", str(folder), "--out", str(tmp_path / "o.csv")]
-    assert main([*command, "--prompt", "ctx,q", "--response", "reply"]) == 0
+    assert main([*command, "--columns", "prompt=q,response=reply"]) == 0
     frame = pd.read_csv(tmp_path / "o.csv")
-    assert list(frame) == ["ctx", "q", "reply", "rater", "score"] and frame.rater[0] == "ann"
+    assert list(frame) == ["q", "reply", "rater", "score"] and frame.rater[0] == "ann"
     assert frame.score.tolist() == pytest.approx(
-        [plain("c\n\nq1", "yes, it is"), plain("c\n\nq2", "no")], abs=1e-4
+        [plain("q1", "yes, it is"), plain("q2", "no")], abs=1e-4
     )
 
 
@@ -282,7 +280,16 @@ def file_of_folder(tmp_path, folder):
 
 BAD = {
     "a system turn that the template refuses": (
-        [*GOOD, {"system": "Be brief.", **GOOD[0]}],
+        [
+            *GOOD,
+            {
+                "prompt": [
+                    {"role": "system", "content": "Be brief."},
+                    {"role": "user", "content": "Why?"},
+                ],
+                "response": "So.",
+            },
+        ],
         folder_without_system_turns,
         [],
         "a.jsonl, line 2: the chat template refuses a conversation with roles "
@@ -300,13 +307,7 @@ BAD = {
         [*GOOD, {"prompt": "a", "chosen": "b", "rejected": "c"}],
         None,
         [],
-        "line 2: this row has a better and a worse response",
-    ),
-    "a row of 16 MB": (
-        [*GOOD, {"prompt": "a", "response": "b" * ROW}],
-        None,
-        [],
-        "line 2: the line is longer than 16,777,216 bytes",
+        "line 2, field 'response': the column is missing; the row has: prompt, chosen, rejected",
     ),
     "a model without head": (GOOD, lm_folder, [], "is no trained reward model"),
     "a policy": (GOOD, policy_folder, [], "holds a policy, no reward model"),
@@ -326,11 +327,11 @@ BAD = {
     "a column that is not there": (
         GOOD,
         None,
-        ["--prompt", "question"],
-        "field 'question': the column is missing; the row has: prompt, response",
+        ["--columns", "prompt=question"],
+        "field 'question': columns names it for prompt, and the row has: prompt, response",
     ),
     "an output of another kind": (GOOD, None, ["--out", "o.xlsx"], "unknown kind of file '.xlsx'"),
-    "half a verdict": (GOOD, None, ["--verdict", "label=0"], "expected COLUMN=FIRST,SECOND"),
+    "half an option": (GOOD, None, ["--columns", "prompt"], "as prompt=question,response=answer"),
     "every row too long": (
         [{"prompt": "Why?", "response": "no " * 500}],
         None,
@@ -377,7 +378,7 @@ def test_a_full_disk_leaves_the_scores_that_are_kept(tmp_path, folder, monkeypat
 
 def test_the_function_takes_a_loaded_model_and_columns(tmp_path, folder):
     file = written(tmp_path / "a.jsonl", {"q": "Why?", "a": "So.", "b": "Because.", "best": "b"})
-    columns = Columns(("q",), ("a", "b"), "best")
+    columns = "prompt=q,response_a=a,response_b=b,winner=best"
     scored = score(file, load_reward_model(folder), columns=columns, limit=1)
     assert scored.file.groups[0].preference == 1 and set(scored.accuracy.number) == {1}
     with pytest.raises(ValueError, match="unknown bad_rows 'skip'"):
