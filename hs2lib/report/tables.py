@@ -786,9 +786,9 @@ def summary(table: Table = TABLE_5, *, n_boot: int = 10_000, seed: int = 0) -> p
     sums, moments, centre, scale = pair_sums(with_difference, None)
 
     def values(total: np.ndarray) -> np.ndarray:
-        _, mean, _, covariance = moments(total)  # [B, 4, 1], [B, 4, 4]
+        _, mean, _, covariance = moments(total)  # [B, 4, 4] each
         r2 = covariance[:, :2, 2] ** 2 / (covariance[:, [0, 1], [0, 1]] * covariance[:, 2, 2, None])
-        return np.column_stack([r2, r2[:, 1] - r2[:, 0], mean[:, 3] * scale[3] + centre[3]])
+        return np.column_stack([r2, r2[:, 1] - r2[:, 0], mean[:, 3, 3] * scale[3] + centre[3]])
 
     resampled = inside(
         from_sums(sums, values, n_boot, seed), (0, 0, -np.inf, -np.inf), (1, 1, np.inf, np.inf)

@@ -11,14 +11,14 @@ Notation, for q levels of an ordinal scale:
     w[c, k]: the penalty, (c - k)^2.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterator, Sequence
+from itertools import combinations, permutations
 
 import numpy as np
-import pandas as pd
 
 from hs2lib.names import one_of
 from hs2lib.stats.bootstrap import Interval, Statistic, bootstrap, difference, inside
+from hs2lib.stats.describe import moments
 
 SCALE = (0, 1, 2, 3, 4)  # of HelpSteer2
 
@@ -63,30 +63,6 @@ def weighted_kappa(
     return _coefficient(contributions, clusters, kappa, options)
 
 
-def pairings_in_words(name: str, kappas: Sequence[float], ratings: np.ndarray) -> list[str]:
-    """What several ways to pair the same ratings make of kappa, in sentences.
-
-    Where they give one number, and each row has as many ratings as any other, that is the reason.
-
-    Args:
-        name: of the attribute.
-        kappas: one a way; nan where there is none.
-        ratings: [rows, N], what was paired, nan where a slot is empty.
-    """
-    known = [kappa for kappa in kappas if not np.isnan(kappa)]
-    if not known:
-        return [f"No way to pair gives {name} a kappa."]
-    lowest = f"{min(known):z.3f}"
-    highest = f"{max(known):z.3f}"
-    if lowest != highest:
-        return [f"{len(known)} ways to pair give {name} kappas from {lowest} to {highest}."]
-    texts = [f"All {len(known)} ways to pair give {name} the kappa {lowest}, to three decimals."]
-    n_ratings = (~np.isnan(ratings)).sum(axis=1)  # [rows]
-    if np.ptp(n_ratings) == 0:
-        texts.append(f"Each row has {n_ratings[0]} ratings here, so all ways weigh it alike.")
-    return texts
-
-
 def kappa_difference(
     first: np.ndarray,
     second: np.ndarray,
@@ -110,45 +86,6 @@ def kappa_difference(
     of_first, kappa = _kappa_parts(first, levels, "pairs")
     of_second, _ = _kappa_parts(second, levels, "pairs")
     return difference(of_first, of_second, clusters, kappa, **options).at(0)
-
-
-def kappa_rises(
-    steps: Mapping[str, tuple[np.ndarray, np.ndarray]],
-    names: Sequence[str],
-    levels: Sequence[float] = SCALE,
-    **options: np.ndarray | int | None,
-) -> pd.DataFrame:
-    """How much kappa of each attribute rises in each step, with 95 % intervals.
-
-    Paper: Table 1 has such steps, without intervals.
-
-    Args:
-        steps: name -> ratings after and before, [rows, N, A] each, of the same rows.
-        names: of the attributes.
-        levels, **options: as in `kappa_difference`.
-    Returns: columns step, attribute, rise, 95 % low, 95 % high.
-    Raises: as `weighted_kappa` does.
-    """
-    rows = []
-    for step, (after, before) in steps.items():
-        for a, name in enumerate(names):
-            rise = kappa_difference(after[:, :, a], before[:, :, a], levels, **options)
-            rows.append((step, name, *map(float, rise)))
-    return pd.DataFrame(rows, columns=["step", "attribute", "rise", "95 % low", "95 % high"])
-
-
-def rise_in_words(row: pd.Series) -> str:
-    """A row of `kappa_rises` in words; a rise whose interval holds 0 is not shown."""
-    low = row["95 % low"]
-    high = row["95 % high"]
-    if np.isnan(row["rise"]):
-        return "a rise cannot be computed"
-    says = "a rise is not shown"
-    if low > 0:
-        says = "it rises"
-    elif high < 0:
-        says = "it falls"
-    return f"{says}, {row['rise']:+z.2f} [{low:+z.2f}, {high:+z.2f}]"
 
 
 def krippendorff_alpha(
@@ -263,10 +200,12 @@ def one_against_the_rest(
     Returns: 0-d arrays, nan where all ratings are equal.
     Raises: ValueError if no row has two ratings.
     """
-    values, present = _several(ratings)
-    n = present.sum(axis=1, keepdims=True)  # [rows, 1]
-    others = (values.sum(axis=1, keepdims=True) - values) / np.maximum(n - 1, 1)  # [rows, N]
-    return _pearson(values, np.where(present, others, 0.0), present, clusters, options)
+    ratings = np.asarray(ratings, dtype=np.float64)
+    n = (~np.isnan(ratings)).sum(axis=1, keepdims=True)  # [rows, 1]
+    _check_two(n)
+    sums = np.nansum(ratings, axis=1, keepdims=True)  # [rows, 1]
+    others = (sums - ratings) / np.where(n > 1, n - 1, np.nan)  # [rows, N]
+    return _pearson(ratings, others, clusters, options)
 
 
 def noise_ceiling(
@@ -287,66 +226,32 @@ def noise_ceiling(
     Returns: 0-d arrays.
     Raises: as `one_against_the_rest`.
     """
-    values, present = _several(ratings)
-    firsts = []
-    seconds = []
-    both = []
-    n_slots = values.shape[1]
-    for i in range(n_slots):
-        for j in range(n_slots):
-            if i != j:
-                firsts.append(values[:, i])
-                seconds.append(values[:, j])
-                both.append(present[:, i] & present[:, j])
-    of_two = _pearson(
-        np.stack(firsts, axis=1),
-        np.stack(seconds, axis=1),
-        np.stack(both, axis=1),
-        clusters,
-        options,
-    )
+    ratings = np.asarray(ratings, dtype=np.float64)
     numbers = (~np.isnan(ratings)).sum(axis=1)  # [rows]
+    _check_two(numbers)
+    pairs = np.array(list(permutations(range(ratings.shape[1]), 2)))
+    of_two = _pearson(ratings[:, pairs[:, 0]], ratings[:, pairs[:, 1]], clusters, options)
     n = 1 / (1 / numbers[numbers > 0]).mean()
     parts = [np.sqrt(mean_reliability(np.maximum(part, 0.0), n)) for part in of_two]
     return Interval(*parts)
 
 
-def _several(ratings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ratings [rows, N], 0 where there is none, and which count: those of rows with two or more."""
-    ratings = np.asarray(ratings, dtype=np.float64)
-    present = ~np.isnan(ratings)
-    present &= present.sum(axis=1, keepdims=True) > 1
-    if not present.any():
-        raise ValueError(
-            f"no row has ratings by two annotators ({len(ratings)} rows): agreement is undefined"
-        )
-    return np.where(present, ratings, 0.0), present
-
-
 def _pearson(
-    x: np.ndarray,
-    y: np.ndarray,
-    present: np.ndarray,
-    clusters: np.ndarray | None,
-    options: dict[str, int],
+    x: np.ndarray, y: np.ndarray, clusters: np.ndarray | None, options: dict[str, int]
 ) -> Interval:
-    """Pearson's R of the points (x, y) that are present, [rows, points] each; as `_coefficient`."""
-    centre = x[present].mean()
-    x = np.where(present, x - centre, 0.0)
-    y = np.where(present, y - centre, 0.0)
-    sums_of = (present, x, y, x * x, y * y, x * y)
-    contributions = np.stack([part.sum(axis=1) for part in sums_of], axis=1)  # [rows, 6]
+    """Pearson's R of the points (x, y), [rows, points] each, nan where there is none."""
+    row, point = np.nonzero(~np.isnan(x + y))
+    points = np.column_stack([x[row, point], y[row, point]])
+    clusters = row if clusters is None else np.asarray(clusters)[row]
+    return moments(points, clusters, **options).pearson.at(0, 1)
 
-    def pearson(sums: np.ndarray) -> np.ndarray:
-        n, x, y, xx, yy, xy = sums.T  # [B] each
-        with np.errstate(invalid="ignore", divide="ignore"):
-            variances = (xx / n - (x / n) ** 2) * (yy / n - (y / n) ** 2)
-            value = (xy / n - x * y / n**2) / np.sqrt(
-                np.where(variances > 1e-20, variances, np.nan)
-            )
-        return value[:, None]  # [B, 1]
 
-    return _coefficient(contributions, clusters, pearson, options)
+def _check_two(numbers: np.ndarray) -> None:
+    """Raise ValueError where no row has two ratings, of the number that each has."""
+    if not (numbers > 1).any():
+        raise ValueError(
+            f"no row has ratings by two annotators ({len(numbers)} rows): agreement is undefined"
+        )
 
 
 def rated_twice(ratings: np.ndarray) -> np.ndarray:
@@ -443,10 +348,7 @@ def _one_hot(ratings: np.ndarray, levels: Sequence[float]) -> np.ndarray:
             f"levels must be two or more, rising and evenly spaced, got {levels.tolist()}"
         )
     present = ~np.isnan(ratings)  # [rows, N]
-    if not (present.sum(axis=1) > 1).any():
-        raise ValueError(
-            f"no row has ratings by two annotators ({len(ratings)} rows): agreement is undefined"
-        )
+    _check_two(present.sum(axis=1))
     chosen = ratings[:, :, None] == levels  # [rows, N, q]
     wrong = present & ~chosen.any(axis=2)  # [rows, N]
     if wrong.any():

@@ -229,15 +229,13 @@ def pair_sums(
     """Sums by cluster behind every pairwise moment of the columns, and how to read them.
 
     The columns are standardised first: sums of squares of numbers near 1,000 would lose digits.
-    With nothing missing, the number, mean and variance of column i do not depend on j, which leaves
-    1 + 2 k + k k sums instead of 4 k k.
 
     Args:
         X: [rows, k], nan where missing.
         clusters: int [rows], the prompt of each row; None makes each row its own.
-    Returns: sums [C, ..]; a function of resampled sums [B, ..]; centre [k]; scale [k]. The function
-        looks at the rows where columns i and j are both present. It returns their number, the mean
-        of i, the variance of i, and the covariance, each broadcastable to [B, k, k].
+    Returns: sums [C, 4 k k]; a function of resampled sums [B, 4 k k]; centre [k]; scale [k]. The
+        function looks at the rows where columns i and j are both present. It returns their number,
+        the mean of i, the variance of i, and the covariance, [B, k, k] each.
     """
     index, n_clusters = cluster_index(clusters, len(X))
     present = ~np.isnan(X)  # [rows, k]
@@ -247,24 +245,18 @@ def pair_sums(
     # Below this, what is left of a constant column is rounding.
     varies = scale > NO_SPREAD * np.abs(centre)
     scale = np.where(varies, scale, 1.0)
-    one = present[:, :1] if present.all() else present  # [rows, 1 or k]
     Z = np.where(present & varies, X - centre, 0.0) / scale  # [rows, k]
-    factors = ((one, one), (Z, one), (Z**2, one), (Z, Z))
-    shapes = [(left.shape[1], right.shape[1]) for left, right in factors]
+    k = X.shape[1]
 
     def products() -> Iterator[np.ndarray]:
         """Every product of a left and a right column, [rows], one at a time."""
-        for left, right in factors:
-            for i in range(left.shape[1]):
+        for left, right in ((present, present), (Z, present), (Z**2, present), (Z, Z)):
+            for i in range(k):
                 yield from (left[:, [i]] * right).T
 
     def moments(sums: np.ndarray) -> tuple[np.ndarray, ...]:
-        ends = np.cumsum([n_left * n_right for n_left, n_right in shapes])
-        parts = []
-        for part, shape in zip(np.split(sums, ends[:-1], axis=1), shapes, strict=True):
-            parts.append(part.reshape(-1, *shape))
-        number, total, squares, cross = parts  # [B, 1 or k, 1 or k] each, cross [B, k, k]
-        mean = total / number  # [B, k, 1 or k]
+        number, total, squares, cross = np.moveaxis(sums.reshape(-1, 4, k, k), 1, 0)  # [B, k, k]
+        mean = total / number
         variance = squares / number - mean**2
         covariance = cross / number - mean * np.swapaxes(mean, 1, 2)
         return number, mean, variance, covariance

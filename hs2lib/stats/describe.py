@@ -7,11 +7,10 @@ annotators is in `hs2lib.stats.agreement`.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
+import pandas as pd
 
 from hs2lib.stats import bootstrap
 from hs2lib.stats.bootstrap import NO_SPREAD, Interval, inside
@@ -48,16 +47,12 @@ def moments(X: np.ndarray, clusters: np.ndarray, **options: int) -> Moments:
     def statistic(total: np.ndarray) -> np.ndarray:
         number, mean, variance, covariance = moments_of(total)
 
-        def of_columns(moment: np.ndarray) -> np.ndarray:
-            """A moment of each column with itself: the diagonal, [B, k]."""
-            return np.broadcast_to(moment, covariance.shape)[:, range(k), range(k)]
-
-        variance_in_pair = np.where(variance > NO_SPREAD, variance, np.nan)  # [B, k, 1 or k]
-        product = variance_in_pair * np.swapaxes(variance_in_pair, 1, 2)
+        defined = np.where(variance > NO_SPREAD, variance, np.nan)  # [B, k, k]
+        product = defined * np.swapaxes(defined, 1, 2)
         pearson = np.clip(covariance / np.sqrt(product), -1, 1)  # [B, k, k]
-        number = of_columns(number)
-        mean = of_columns(mean)
-        variance = of_columns(variance)
+        number = _diagonal(number)
+        mean = _diagonal(mean)
+        variance = _diagonal(variance)
         sd = np.sqrt(np.maximum(variance, 0) * number / np.where(number > 1, number - 1, np.nan))
         sd = np.where(variance > NO_SPREAD, sd, 0 * sd)  # a constant column has SD 0 exactly
         return np.concatenate(
@@ -82,7 +77,7 @@ def table_2(
     *,
     suffix: str = "HS2",
     **options: int,
-) -> list[dict[str, str | float]]:
+) -> pd.DataFrame:
     """Table 2 in long form: mean, SD and R with the first column, for each column of X.
 
     Paper: section 2.2, Table 2. R of the first row is 1.
@@ -93,7 +88,7 @@ def table_2(
         clusters: int [rows], the prompt of each row.
         suffix: the data set's short name in the table's columns.
         **options: as in `moments`.
-    Returns: dicts row, column, ours, low, high, ready for a DataFrame and `Run.against_paper`.
+    Returns: a frame with columns row, column, ours, low, high, ready for `Run.against_paper`.
     Raises: ValueError as `moments` does, and where names and columns are not as many.
     """
     X = _check_columns(X)
@@ -102,33 +97,20 @@ def table_2(
             f"{len(names)} names {list(names)} for {X.shape[1]} columns: name each column once"
         )
     of_columns = moments(X, clusters, **options)
-    columns = {
-        "mean": of_columns.mean,
-        "SD": of_columns.sd,
-        "R": Interval(*(part[0] for part in of_columns.pearson)),
-    }
+    statistics = {"mean": of_columns.mean, "SD": of_columns.sd, "R": of_columns.pearson.at(0)}
     rows = []
     for i, name in enumerate(names):
-        for title, interval in columns.items():
-            estimate, low, high = map(float, interval.at(i))
-            rows.append(
-                {
-                    "row": name,
-                    "column": f"{title} {suffix}",
-                    "ours": estimate,
-                    "low": low,
-                    "high": high,
-                }
-            )
-    return rows
+        for title, interval in statistics.items():
+            rows.append((name, f"{title} {suffix}", *map(float, interval.at(i))))
+    return pd.DataFrame(rows, columns=["row", "column", "ours", "low", "high"])
 
 
 def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot: int = 1000, seed: int = 0) -> Interval:
     """Spearman's rank correlation of every pair of columns: Pearson's R of the midranks.
 
-    Paper: silent (Table 2 uses Pearson's R). Ranks are no function of sums, so they are taken anew
-    in every resample. Holding them fixed would leave out the variation of the ranks themselves.
-    Time grows with rows x columns x n_boot. Checked against scipy and a plain loop.
+    Paper: silent (Table 2 uses Pearson's R). Ranks are no function of sums, so pandas takes them
+    anew in every resample. Holding them fixed would leave out the variation of the ranks
+    themselves. Time grows with rows x columns x n_boot.
 
     Args:
         X: [rows, k], nan where missing. A pair is ranked over the rows where both are present.
@@ -140,41 +122,17 @@ def spearman(X: np.ndarray, clusters: np.ndarray, *, n_boot: int = 1000, seed: i
     """
     X = _check_columns(X)
     index, n_clusters = bootstrap.cluster_index(clusters, len(X))
+
+    def correlations(count: np.ndarray) -> np.ndarray:
+        """[1, k k], where cluster c is drawn count[c] times."""
+        rows = np.repeat(X, count[index].astype(int), axis=0)
+        return pd.DataFrame(rows).corr("spearman").to_numpy().reshape(1, -1)
+
+    chunks = bootstrap.resample_counts(n_clusters, n_boot, seed)
+    draws = (correlations(count) for chunk in chunks for count in chunk)
+    estimate = correlations(np.ones(n_clusters))[0]
+    flat = inside(bootstrap.student(estimate, draws, n_clusters, n_boot), -1, 1)
     k = X.shape[1]
-    if np.isnan(X).any() and k > 2:
-        # Each pair of columns has other rows, so each is ranked by itself.
-        out = np.empty((3, k, k))  # estimate, low, high
-        for i, j in combinations_with_replacement(range(k), 2):
-            correlation = spearman(X[:, [i, j]], clusters, n_boot=n_boot, seed=seed).at(0, 1)
-            out[:, i, j] = correlation
-            out[:, j, i] = correlation
-        return Interval(*out)
-    present = ~np.isnan(X).any(axis=1)  # [rows]
-    cluster_of_row = index[present]
-    # Dense codes of the values: 0 for the smallest, 1 for the next, ..
-    codes = [rankdata(column, method="dense").astype(np.int64) - 1 for column in X[present].T]
-
-    def ranks_correlate(count: np.ndarray) -> np.ndarray:
-        """Correlations [k k], flat, where cluster c is drawn count[c] times."""
-        weight = count[cluster_of_row]  # [rows]
-        ranks = []
-        for code in codes:
-            # The midrank of a value is the weight below it plus half the weight on it.
-            weight_on = np.bincount(code, weights=weight)  # of each value
-            midrank = np.cumsum(weight_on) - weight_on / 2
-            ranks.append(midrank[code])
-        ranks = np.array(ranks)  # [k, rows]
-        total = weight.sum()
-        ranks = (ranks - (ranks @ weight / total)[:, None]) / total
-        products = (ranks * weight) @ ranks.T  # [k, k]
-        spread = np.where(np.diag(products) > NO_SPREAD, np.diag(products), np.nan)  # [k]
-        return np.clip(products / np.sqrt(np.outer(spread, spread)), -1, 1).ravel()
-
-    with np.errstate(invalid="ignore", divide="ignore"):
-        estimate = ranks_correlate(np.ones(n_clusters))
-        chunks = bootstrap.resample_counts(n_clusters, n_boot, seed)
-        draws = (ranks_correlate(count)[None] for chunk in chunks for count in chunk)
-        flat = inside(bootstrap.student(estimate, draws, n_clusters, n_boot), -1, 1)
     return Interval(*(part.reshape(k, k) for part in flat))
 
 
@@ -240,15 +198,12 @@ def binned_means(
     Raises: ValueError for a bin that is not one of these, shapes that do not fit or an infinite
         value.
     """
-    values = _check_columns(np.asarray(values, dtype=np.float64)[:, None])[:, 0]
+    values = _check_columns(np.reshape(values, (-1, 1)))[:, 0]
     bins = np.asarray(bins)
-    if bins.shape != values.shape or not np.issubdtype(bins.dtype, np.integer):
+    if bins.shape != values.shape or not np.isin(bins, np.arange(n_bins)).all():
         raise ValueError(
-            f"bins must be whole numbers [{len(values)}], got {bins.dtype} {list(bins.shape)}"
+            f"bins must be {len(values)} whole numbers from 0 to {n_bins - 1}, one for each value"
         )
-    if len(bins) and (bins.min() < 0 or bins.max() >= n_bins):
-        # Numpy would count bin -1 as the last one.
-        raise ValueError(f"bins must be from 0 to {n_bins - 1}, got {bins.min()} to {bins.max()}")
     present = ~np.isnan(values)
     member = np.eye(n_bins, dtype=bool)[bins] & present[:, None]  # [rows, n_bins]
     value_in_bin = member * np.where(present, values, 0.0)[:, None]  # [rows, n_bins]
@@ -275,29 +230,26 @@ def pair_gaps(X: np.ndarray, clusters: np.ndarray, **options: int) -> tuple[Inte
     """
     X = _check_columns(X)
     k = X.shape[1]
-    index, _ = bootstrap.cluster_index(clusters, len(X))
-    order = np.argsort(index, kind="stable")  # the responses of a prompt one after the other
-    X = X[order]
-    index = index[order]
-    gaps = []
-    prompts = []
-    for step in range(1, np.bincount(index).max()):
-        first = np.flatnonzero(index[step:] == index[:-step])  # the other row is `step` further on
-        gaps.append(np.abs(X[first + step] - X[first]))  # [pairs, k]
-        prompts.append(index[first])
-    if not gaps:
+    rows = pd.DataFrame({"prompt": clusters, "row": np.arange(len(X))})
+    pairs = rows.merge(rows, on="prompt", suffixes=("", "_of_other")).query("row < row_of_other")
+    if pairs.empty:
         undefined = Interval(*np.full((3, k), np.nan))
         return undefined, undefined
-    gap = np.concatenate(gaps)  # [pairs, k]
+    gap = np.abs(X[pairs.row] - X[pairs.row_of_other])  # [pairs, k]
     contributions = np.concatenate([~np.isnan(gap), gap < 1e-9, gap >= 2 - 1e-9], axis=1)
 
     def shares(sums: np.ndarray) -> np.ndarray:
         """Shares [B, 2 k] of the pairs with both labels: equal, then far apart."""
         return sums[:, k:] / np.tile(sums[:, :k], 2)
 
-    interval = bootstrap.bootstrap(contributions, np.concatenate(prompts), shares, **options)
+    interval = bootstrap.bootstrap(contributions, pairs.prompt, shares, **options)
     interval = inside(interval, 0, 1)
     return interval.at(slice(0, k)), interval.at(slice(k, 2 * k))
+
+
+def _diagonal(moments: np.ndarray) -> np.ndarray:
+    """[B, k] of [B, k, k]: a moment of each column with itself."""
+    return np.diagonal(moments, axis1=1, axis2=2)
 
 
 def _check_columns(X: np.ndarray) -> np.ndarray:
@@ -326,7 +278,7 @@ def _residual_covariance(covariance: np.ndarray) -> np.ndarray:
     if of_others.shape[1]:
         inverse = np.linalg.pinv(of_others, hermitian=True)
         of_pair = of_pair - with_others @ inverse @ np.swapaxes(with_others, 1, 2)
-    variances = np.diagonal(of_pair, axis1=1, axis2=2)  # [B, 2]
+    variances = _diagonal(of_pair)  # [B, 2]
     return np.where((variances > 1e-10).all(axis=1)[:, None, None], of_pair, np.nan)
 
 
@@ -343,13 +295,8 @@ def _of_residuals(
     Complete rows only. function: maps the residual covariance [B, 2, 2] of the standardised x and
     y, and the scale of each column, to values [B].
     """
-    if len(x) == 0:
-        raise ValueError("no rows: a statistic of an empty table is undefined")
-    if fixed is None:
-        fixed = np.empty((len(x), 0))
-    else:
-        fixed = np.asarray(fixed, dtype=np.float64).reshape(len(x), -1)  # [rows, c]
-    X = _check_columns(np.column_stack([x, y, fixed]))  # [rows, 2 + c]
+    columns = [x, y] if fixed is None else [x, y, fixed]
+    X = _check_columns(np.column_stack(columns))  # [rows, 2 + c]
     complete = ~np.isnan(X).any(axis=1)  # [rows]
     sums, moments_of, _, scale = bootstrap.pair_sums(X[complete], np.asarray(clusters)[complete])
 

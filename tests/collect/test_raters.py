@@ -1,66 +1,68 @@
-"""The raters that a reader plays with: limits, and the control in a kernel of its own."""
+"""The raters that a reader of notebook 03 plays with: its cell, where the outcome is known."""
 
 import nbformat
+import numpy as np
+import pandas as pd
 import pytest
-from nbclient import NotebookClient
 
-from hs2lib.collect.raters import Raters, simulate
-from hs2lib.stats import chance
-from hs2lib.stats.chance import Rule
-
-
-def test_without_noise_all_agree_and_no_label_is_far_off():
-    outcome = simulate(Raters(noise=0, careless=0))
-    assert all(kappa == pytest.approx(1) for kappa in outcome.kappas.values())
-    assert outcome.asked == 3 and outcome.removed == 0 and outcome.error <= 0.5
+from hs2lib.corpus import rules
+from hs2lib.paths import notebook
+from hs2lib.stats import aggregate, agreement, chance
 
 
-def test_who_never_reads_agrees_by_choice_alone():
-    outcome = simulate(Raters(careless=1))
-    assert abs(outcome.kappas[chance.FIRST]) < 0.05 and outcome.kappas[chance.KEPT] > 0.4
-    assert outcome.error > 1
-    lost = simulate(Raters(careless=1, lost=1))
-    assert lost.asked == 3 and lost.removed > 20
-    assert lost.kappas[chance.RELEASED] > 0.2 > abs(lost.kappas[chance.KEPT])
+@pytest.fixture(scope="module")
+def cells():
+    """The source of each cell of notebook 03, by its id."""
+    return {
+        cell.id: cell.source for cell in nbformat.read(notebook("03_annotator_agreement"), 4).cells
+    }
 
 
-def test_more_than_can_be_asked_is_refused():
-    with pytest.raises(ValueError, match="ask from 2 to 7 annotators, got first 3 and most 9"):
-        simulate(Raters(rule=Rule(most=9)))
+@pytest.fixture(scope="module")
+def simulate(cells):
+    names = {"np": np, "rules": rules, "chance": chance, "aggregate": aggregate, "seed": 0}
+    names["agreement"] = agreement
+    exec(cells["control"], names)
+    return names["simulate"]
 
 
-CELLS = [
-    """
-from time import process_time
-from hs2lib.collect.raters import Control
-control = Control()
-control""",
-    """
-def move(name, value):
-    before = control.view.value
-    began = process_time()
-    getattr(control, name).value = value
-    assert process_time() - began < 1, name
-    assert control.view.value != before, name
-
-move("careless", 100)
-move("noise", 1.5)
-move("lost", 30)
-move("first", 4)
-move("n_keep", 7)
-move("max_spread", 1)
-move("most", 7)
-move("recruit_above", 0)
-control.first.value = 7
-control.most.value = 2  # fewer than are asked first
-assert control.raters().rule.most == 7""",
-]
+def kappas(outcome):
+    return {name.removeprefix("kappa, "): one for name, one in outcome.items() if "kappa" in name}
 
 
-@pytest.mark.slow
-def test_the_control_answers_in_a_kernel():
-    """Each slider moves the result, in less than a second."""
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in CELLS])
-    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    shown = notebook.cells[0].outputs[0].data
-    assert "application/vnd.jupyter.widget-view+json" in shown
+def test_without_noise_all_agree_and_no_label_is_far_off(simulate):
+    outcome = simulate(noise=0, careless=0)
+    assert list(kappas(outcome).values()) == pytest.approx([1] * 4)
+    assert outcome["ratings a response"] == 3 and outcome["removed (%)"] == 0
+    assert outcome["error of released labels"] <= 0.5
+
+
+def test_who_never_reads_agrees_by_choice_alone(simulate):
+    outcome = simulate(careless=1)
+    assert abs(kappas(outcome)[chance.FIRST]) < 0.05 and kappas(outcome)[chance.KEPT] > 0.4
+    assert outcome["error of released labels"] > 1
+    lost = simulate(careless=1, lost=1)
+    assert lost["ratings a response"] == 3 and lost["removed (%)"] > 20
+    assert kappas(lost)[chance.RELEASED] > 0.2 > abs(kappas(lost)[chance.KEPT])
+
+
+def test_a_filter_that_leaves_nothing_has_no_kappa_and_no_error(simulate):
+    outcome = simulate(noise=2, careless=1, first=7, most=7, n_keep=7, max_spread=1)
+    assert outcome["removed (%)"] == 100 and chance.RELEASED not in kappas(outcome)
+    assert np.isnan(outcome["error of released labels"])
+
+
+def test_the_rises_of_each_step_and_attribute_are_differences_of_kappas(cells):
+    rng = np.random.default_rng(0)
+    ratings = rng.integers(0, 5, (60, 3, 2)).astype(float)
+    alike = np.repeat(ratings[:, :1], 3, axis=1)
+    names = {"agreement": agreement, "pd": pd, "attributes": ["a", "b"], "levels": range(5)}
+    names |= {"of_paper": False, "groups": np.arange(60), "boot": {"n_boot": 50, "seed": 0}}
+    exec(cells["rises"], names)
+    rises = names["kappa_rises"]({"step": (alike, ratings)})
+    assert rises[["step", "attribute"]].to_numpy().tolist() == [["step", "a"], ["step", "b"]]
+    for a, row in rises.iterrows():
+        before = float(agreement.weighted_kappa(ratings[:, :, a], n_boot=0).estimate)
+        assert (
+            row.rise == pytest.approx(1 - before) and row["95 % low"] < row.rise < row["95 % high"]
+        )

@@ -177,25 +177,20 @@ def test_difference_of_two_filters_on_the_same_resamples(ratings):
     ]
 
 
-def test_each_rise_of_kappa_has_an_interval_and_steps_add_up(ratings):
+def test_a_rise_of_kappa_has_an_interval_and_steps_add_up(ratings):
     """A rise without an interval cannot be told from chance. Two steps make the whole one."""
-    ratings = ratings[:, :, None]  # [rows, N, A]
     rng = np.random.default_rng(1)
     nothing = rng.permuted(ratings, axis=0)  # agrees on nothing
     near = np.where(np.ptp(ratings, axis=1, keepdims=True) < 2, ratings, NAN)
-    steps = {"agreeing": (ratings, nothing), "chosen": (near, ratings), "all": (near, nothing)}
-    rises = agreement.kappa_rises(steps, ["helpfulness"], n_boot=200, seed=0)
-    agreeing, chosen, whole = rises.rise
-    assert agreeing + chosen == pytest.approx(whole)
-    assert (rises["95 % low"] < rises.rise).all() and (rises.rise < rises["95 % high"]).all()
-    assert rises["95 % low"].iloc[0] > 0
-    same = agreement.kappa_rises({"none": (nothing, rng.permuted(nothing, axis=0))}, ["x"])
-    assert same["95 % low"].iloc[0] < 0 < same["95 % high"].iloc[0]
-    back = agreement.kappa_rises({"back": (nothing, ratings)}, ["x"], n_boot=200)
-    assert back["95 % high"].iloc[0] < 0
+    sides = [(ratings, nothing), (near, ratings), (near, nothing)]
+    agreeing, chosen, whole = [agreement.kappa_difference(*pair, n_boot=200) for pair in sides]
+    assert value(agreeing) + value(chosen) == pytest.approx(value(whole))
+    assert 0 < agreeing.low < agreeing.estimate < agreeing.high
+    same = agreement.kappa_difference(nothing, rng.permuted(nothing, axis=0))
+    assert same.low < 0 < same.high
+    assert agreement.kappa_difference(nothing, ratings, n_boot=200).high < 0
     alike = np.full_like(ratings, 3.0)  # no disagreement to expect, so no kappa
-    unknown = agreement.kappa_rises({"alike": (alike, ratings)}, ["x"], n_boot=200)
-    assert unknown.rise.isna().all()
+    assert np.isnan(value(agreement.kappa_difference(alike, ratings, n_boot=200)))
 
 
 @pytest.mark.parametrize(("metric", "published"), [("ordinal", 0.815), ("interval", 0.849)])
