@@ -3,7 +3,8 @@
 Paper: section 2.1 ("rate two responses to the same prompt sequentially") and appendix G (flags,
 five axes from 0 to 4, check boxes, confidence, safe or not). The guidelines are in our own words.
 
-Other attributes on another scale can be asked for; they have no guidelines.
+Other attributes on another scale can be asked for; they have no guidelines. Each level has a
+button, so a scale has whole numbers, and few of them.
 
 The form writes two files, one line at a time. The ratings have just the columns that
 `data.load("ratings", "folder", path=...)` reads. Everything else goes to `*.notes.jsonl` beside it.
@@ -14,23 +15,16 @@ import html
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
 import ipywidgets as widgets
 from jinja2 import Environment
-from pydantic import create_model
+from pydantic import Field, create_model
 
-from hs2lib.data.own import (
-    HELPSTEER,
-    OwnColumns,
-    OwnRating,
-    Scale,
-    as_number,
-    own_rating,
-    parse_scales,
-)
+from hs2lib.data.own import HELPSTEER, Scale, parse_scales
 from hs2lib.data.rows import DataError, Faults, Row, Text, sound
 from hs2lib.group import ATTRIBUTES, Group, prompt_string
 from hs2lib.paths import json_lines, read_yaml
@@ -43,6 +37,8 @@ FLAGS: dict[str, str] = _GUIDELINES["flags"]
 SCALES: dict[str, dict] = _GUIDELINES["scales"]
 
 BOXES: dict[str, list[str]] = _GUIDELINES["boxes"]
+
+MOST_LEVELS = 11  # of a scale
 
 _PAGE = Environment(autoescape=True).from_string(
     (Path(__file__).parent / "response.html").read_text()
@@ -72,10 +68,13 @@ def append(path: Path, row: dict) -> None:
         os.fsync(file.fileno())
 
 
-def saved_rating(own_columns: OwnColumns) -> type[OwnRating]:
-    """The rows that a form with these attributes wrote: with a group and an annotator."""
-    base = own_rating(own_columns)
-    return create_model("Row", __base__=base, group=(Text, ...), annotator=(Text, ...))
+class Saved(Row, extra="ignore"):
+    """The texts of a row that the form wrote; `_saved` adds the ratings."""
+
+    group: Text
+    annotator: Text
+    prompt: Text
+    response: Text
 
 
 class Note(Row, extra="ignore"):
@@ -109,11 +108,11 @@ class AnnotationForm(widgets.VBox):
         path: the JSONL file, made when the first rating is saved.
         annotator: a pseudonym of letters, digits, - and _. It can be typed into the form instead.
         attributes: what is rated. HelpSteer2's have guidelines.
-        scale: of the ratings, as "1-5", or of each attribute, as "clarity:1-5,score:0-1".
+        scale: of the ratings, as "1-5", or of each attribute, as "clarity:1-5,safe:0-1".
 
     Raises:
         ValueError: an id occurs twice, a response is empty, the file does not end in .jsonl, or an
-            attribute has no scale.
+            attribute has no scale, or one without a button for each level.
         DataError: the file cannot be continued.
     """
 
@@ -128,16 +127,17 @@ class AnnotationForm(widgets.VBox):
     ) -> None:
         self.groups = tuple(groups)
         self.path = Path(path)
-        self.scales = parse_scales(scale, attributes)
-        without = [name for name in attributes if name not in self.scales]
-        if without or not self.scales:
+        scales = parse_scales(scale, attributes)
+        without = [name for name in attributes if name not in scales]
+        if without or not scales:
             raise ValueError(f"scale {scale!r} says nothing of {', '.join(without) or 'any'}")
-        self.row_model = saved_rating(OwnColumns(self.path, tuple(attributes), self.scales))
         if self.path.suffix != ".jsonl":
             raise ValueError(
                 "ratings are written as JSON lines: "
                 f"the file must end in .jsonl, got {self.path.name!r}"
             )
+        self.ratings = {name: _buttons(name, scales[name]) for name in attributes}
+        self.row_model = _saved(scales)
         _check_groups(self.groups)
         self._check_file()
 
@@ -150,9 +150,8 @@ class AnnotationForm(widgets.VBox):
         self.shown = widgets.HTML()
         self.message = widgets.HTML()
         self.flags = {name: _checkbox(f"{name}: {meaning}") for name, meaning in FLAGS.items()}
-        self.ratings = {name: _scale(name, scale) for name, scale in self.scales.items()}
         self.boxes = {
-            attribute: _checkboxes(names)
+            attribute: dict(zip(names, map(_checkbox, names), strict=True))
             for attribute, names in BOXES.items()
             if attribute in self.ratings
         }
@@ -166,44 +165,35 @@ class AnnotationForm(widgets.VBox):
         self.annotator.observe(lambda _: self._next(), "value")
         self.save.on_click(lambda _: self._guarded(self._save))
         self.flag.on_click(lambda _: self._guarded(self._flag))
-        super().__init__(self._layout())
+        super().__init__(self._layout(scales))
         self._next()
 
-    def _layout(self) -> list[widgets.Widget]:
+    def _layout(self, scales: Mapping[str, Scale]) -> list[widgets.Widget]:
         """All controls, from top to bottom."""
         rating_rows = []
         sure_about = "correctness" if "correctness" in self.ratings else list(self.ratings)[-1]
         for name, control in self.ratings.items():
-            rating_rows.append(widgets.HTML(_question(name, self.scales[name])))
+            rating_rows.append(widgets.HTML(_question(name, scales[name])))
             rating_rows.append(control)
             if name in self.boxes:
                 rating_rows.append(widgets.HBox(list(self.boxes[name].values())))
             if name == sure_about:
                 rating_rows.append(self.confidence)
-        flags = widgets.VBox(
-            [widgets.HTML("<b>Not to be rated?</b>"), *self.flags.values(), self.flag]
-        )
+        flags = [widgets.HTML("<b>Not to be rated?</b>"), *self.flags.values(), self.flag]
         advice = widgets.HTML(f"<small>{_GUIDELINES['advice']}</small>")
-        return [
-            self.annotator,
-            self.shown,
-            flags,
-            *rating_rows,
-            self.safe,
-            advice,
-            self.save,
-            self.message,
-        ]
+        top = [self.annotator, self.shown, widgets.VBox(flags)]
+        return [*top, *rating_rows, self.safe, advice, self.save, self.message]
 
     def _check_file(self) -> None:
-        """Check that the loader can read every row, and that each group's id means the same prompt.
+        """Check that every row can be read, and that each group's id means the same prompt.
 
         Raises:
             DataError: a row is faulty, or its group has another prompt in this form.
         """
         prompts = {group.id: group.prompt for group in self.groups}
         for line, row in enumerate(read_rows(self.path, self.row_model), 1):
-            if row.prompt != prompts.get(row.group, row.prompt):
+            prompt = prompts.get(row.group)
+            if prompt is not None and row.prompt != prompt_string(prompt):
                 raise DataError(
                     self.path,
                     line,
@@ -223,7 +213,9 @@ class AnnotationForm(widgets.VBox):
         rated = {}
         for row in read_rows(self.path, self.row_model):
             if row.annotator == annotator:
-                rated[row.group, row.response] = _in_words(self.scales, row.values)
+                rated[row.group, row.response] = _in_words(
+                    row.model_dump(by_alias=True), self.ratings
+                )
         notes = read_rows(notes_path(self.path), Note)
         flagged = {note.group for note in notes if note.annotator == annotator and note.flags}
         return rated, flagged
@@ -263,13 +255,11 @@ class AnnotationForm(widgets.VBox):
 
     def _clear(self) -> None:
         """Take back all that was ticked and chosen."""
-        boxes = list(self.flags.values())
-        for boxes_of_attribute in self.boxes.values():
-            boxes += boxes_of_attribute.values()
-        for box in boxes:
-            box.value = False
+        for boxes in (self.flags, *self.boxes.values()):
+            for box in boxes.values():
+                box.value = False
         for control in (*self.ratings.values(), self.confidence, self.safe):
-            control.value = "" if isinstance(control, widgets.Text) else None
+            control.value = None
 
     def _guarded(self, action: Callable[[], str]) -> None:
         """Run a button's action, and show what is wrong in the form; nothing entered is lost."""
@@ -291,14 +281,12 @@ class AnnotationForm(widgets.VBox):
         """Write the rating of the response that is shown; returns what the form then says."""
         group, position = self.current
         response = group.responses[position]
-        if any(box.value for box in self.flags.values()):
+        if _ticked(self.flags):
             raise ValueError("a flag is set: take it back, or use the button 'Flag task, skip it'")
         needed = {**self.ratings, "how sure?": self.confidence, "safe?": self.safe}
-        if missing := [name for name, control in needed.items() if control.value in (None, "")]:
+        if missing := [name for name, control in needed.items() if control.value is None]:
             raise ValueError(f"still to be chosen: {', '.join(missing)}")
-        values = {}
-        for name, control in self.ratings.items():
-            values[name] = _number(name, control.value, self.scales[name])
+        values = {name: control.value for name, control in self.ratings.items()}
         row = {
             "group": group.id,
             "id": response.id,
@@ -306,7 +294,6 @@ class AnnotationForm(widgets.VBox):
             "response": response.text,
             "annotator": self.annotator.value.strip(),
         }
-        row |= values
         ticked = {attribute: _ticked(boxes) for attribute, boxes in self.boxes.items()}
         # The note is written before the rating. A form that is killed between the two counts the
         # response as unrated and shows it again.
@@ -317,8 +304,8 @@ class AnnotationForm(widgets.VBox):
             confidence=self.confidence.value,
             safe=self.safe.value,
         )
-        append(self.path, row)
-        return f"Saved: {_in_words(values, values.values())}."
+        append(self.path, row | values)
+        return f"Saved: {_in_words(values, values)}."
 
     def _flag(self) -> str:
         """Write the flags of the group that is shown; returns what the form then says."""
@@ -340,39 +327,32 @@ class AnnotationForm(widgets.VBox):
         append(notes_path(self.path), note)
 
 
+def _saved(scales: Mapping[str, Scale]) -> type[Saved]:
+    """The rows that a form with these attributes wrote, with the ratings under aliases."""
+    fields = {}
+    for number, (name, scale) in enumerate(scales.items()):
+        rating = Annotated[float, Field(ge=scale.low, le=scale.high)]
+        fields[f"rating_{number}"] = (rating, Field(alias=name))
+    return create_model("Row", __base__=Saved, **fields)
+
+
 def _check_groups(groups: Sequence[Group]) -> None:
     """Raise ValueError where two groups or responses share an id, or a response has no text."""
-    group_ids = [group.id for group in groups]
-    if repeated := _repeated(group_ids):
-        raise ValueError(f"group ids must be unique, {repeated[0]!r} occurs twice")
     responses = [response for group in groups for response in group.responses]
-    if repeated := _repeated(response.id for response in responses):
-        raise ValueError(f"response ids must be unique in all groups, {repeated[0]!r} occurs twice")
+    for kind, ids in (
+        ("group", [group.id for group in groups]),
+        ("response", [response.id for response in responses]),
+    ):
+        for id, times in Counter(ids).items():
+            if times > 1:
+                raise ValueError(f"{kind} ids must be unique, {id!r} occurs twice")
     if empty := [response.id for response in responses if not response.text.strip()]:
         raise ValueError(f"response {empty[0]!r} has no text that can be seen: leave its group out")
 
 
-def _repeated(ids: Iterable[str]) -> list[str]:
-    """The ids that occur more than once, in the order in which they first occur."""
-    return [id for id, times in Counter(ids).items() if times > 1]
-
-
-MOST_BUTTONS = 11  # levels of a scale that are buttons; on a finer one a number is typed
-
-
-def _levels(scale: Scale) -> list[int]:
-    """The whole numbers of a scale that are buttons; none where they are too many, or two."""
-    if not (float(scale.low).is_integer() and float(scale.high).is_integer()):
-        return []
-    levels = list(range(int(scale.low), int(scale.high) + 1))
-    return levels if 2 < len(levels) <= MOST_BUTTONS else []
-
-
 def _meanings(name: str, scale: Scale) -> list[str]:
     """What each level of an attribute means; nothing where no guidelines were written for it."""
-    if scale == HELPSTEER and name in SCALES:
-        return SCALES[name]["meanings"]
-    return []
+    return SCALES[name]["meanings"] if scale == HELPSTEER and name in SCALES else []
 
 
 def _question(name: str, scale: Scale) -> str:
@@ -385,39 +365,31 @@ def _question(name: str, scale: Scale) -> str:
     return f"<b>{html.escape(name)}</b>: {question} <small>{text}</small>"
 
 
-def _scale(name: str, scale: Scale) -> widgets.ToggleButtons | widgets.Text:
-    """A button for each level, with its meaning; on a fine scale a field for a number."""
-    levels = _levels(scale)
-    if not levels:
-        return widgets.Text("", placeholder=scale.words, layout={"width": "8em"})
+def _buttons(name: str, scale: Scale) -> widgets.ToggleButtons:
+    """A button for each level, with its meaning. Raises ValueError for a scale without levels."""
+    low = int(scale.low)
+    high = int(scale.high)
+    if (low, high) != scale or high - low >= MOST_LEVELS:
+        raise ValueError(
+            f"{name}: the form has a button for each level, so a scale has whole numbers, and at "
+            f"most {MOST_LEVELS}; got {scale.low:g}-{scale.high:g}"
+        )
     return widgets.ToggleButtons(
-        options=levels,
+        options=range(low, high + 1),
         value=None,
         tooltips=_meanings(name, scale),
         style={"button_width": "3em"},
     )
 
 
-def _number(name: str, value: int | str, scale: Scale) -> float:
-    """The number that was chosen or typed; raises ValueError for one that is not on the scale."""
-    number = as_number(value)
-    if number is None or not scale.low <= number <= scale.high:
-        raise ValueError(f"{name}: write a number from {scale.words}, got {value!r}")
-    return value if isinstance(value, int) else number
-
-
-def _in_words(names: Iterable[str], values: Iterable[float]) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in zip(names, values, strict=True))
+def _in_words(values: Mapping[str, float], names: Iterable[str]) -> str:
+    return ", ".join(f"{name} {values[name]:g}" for name in names)
 
 
 def _checkbox(text: str) -> widgets.Checkbox:
     return widgets.Checkbox(False, description=text, indent=False, layout={"width": "auto"})
 
 
-def _checkboxes(names: Sequence[str]) -> dict[str, widgets.Checkbox]:
-    return {name: _checkbox(name) for name in names}
-
-
-def _ticked(boxes: dict[str, widgets.Checkbox]) -> list[str]:
+def _ticked(boxes: Mapping[str, widgets.Checkbox]) -> list[str]:
     """The names of the boxes that are ticked."""
     return [name for name, box in boxes.items() if box.value]

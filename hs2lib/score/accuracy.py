@@ -1,5 +1,6 @@
 """How often the better response has the higher score, beside rules that read nothing."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,9 +10,6 @@ from hs2lib.data.files import FileRow
 from hs2lib.evaluate import score_meaning
 from hs2lib.evaluate.score_meaning import Meaning
 from hs2lib.stats.bootstrap import bootstrap, inside
-
-# The rules beside a model. The score that each gives a response.
-RULES = {"longest": 1.0, "shortest": -1.0}
 
 PAIRS = "pairs"
 BEST = "best of n"
@@ -28,8 +26,8 @@ def accuracy(
 
     Two measures. "pairs" are all comparisons of a better and a worse response. "best of n" counts
     rows of more than two responses of which one is better than all others, and is right where it
-    has the highest score. A tie of scores is wrong, for a rule too,
-    as on RewardBench. Rows that say nothing of which is better do not count.
+    has the highest score. A tie of scores is wrong, for a rule too, as on RewardBench. Rows that
+    say nothing of which is better do not count.
 
     Paper: Table 3 (it prints no intervals).
 
@@ -46,21 +44,42 @@ def accuracy(
     """
     counted = _counted_rows(rows, scores)
     prompts = pd.factorize(pd.Series([row.group.prompt for row, _ in counted]))[0]
+    outcomes = []
+    for prompt, (row, of_row) in zip(prompts, counted, strict=True):
+        lengths = np.array([len(response.text) for response in row.group.responses])  # [G]
+        better, worse = np.array(row.comparisons).T  # [pairs] each
+        best = _best(row)
+        for rule, values in (("model", of_row), ("longest", lengths), ("shortest", -lengths)):
+            right = (values[better] > values[worse]).sum()
+            ties = (values[better] == values[worse]).sum()
+            outcomes.append((PAIRS, rule, prompt, right, ties, len(better)))
+            if best is not None:
+                highest = np.delete(values, best).max()  # of the others
+                right = values[best] > highest
+                outcomes.append((BEST, rule, prompt, right, values[best] == highest, 1))
+        outcomes.append((PAIRS, "random", prompt, len(better) / 2, 0, len(better)))
+        if best is not None:
+            outcomes.append((BEST, "random", prompt, 1 / len(lengths), 0, 1))
+    counts = ["right", "ties", "number"]
+    frame = pd.DataFrame(outcomes, columns=["measure", "rule", "prompt", *counts])
+    frame = frame.astype(dict.fromkeys(counts, float))
     table = []
-    for measure, comparisons in _measures([row for row, _ in counted]).items():
-        has_any = np.array([bool(of_row) for of_row in comparisons], dtype=bool)  # [rows]
-        for rule in ("model", *RULES, "random"):
-            sums = np.zeros((len(counted), 3))  # right, ties, number
-            for i, (row, of_row) in enumerate(counted):
-                values = of_row
-                if rule in RULES:
-                    lengths = [len(response.text) for response in row.group.responses]
-                    values = RULES[rule] * np.array(lengths)
-                sums[i] = _counts(measure, comparisons[i], values, rule == "random")
-            sums = sums[has_any]
-            table.append((measure, rule, *_share(sums, prompts[has_any], n_boot, seed)))
+    for measure, of_measure in frame.groupby("measure", sort=False):
+        for rule, part in of_measure.groupby("rule", sort=False):
+            interval = bootstrap(
+                part[["right", "number"]].to_numpy(), part.prompt, _ratio, n_boot=n_boot, seed=seed
+            )
+            n_prompts = part.prompt.nunique()
+            share = map(float, inside(interval.at(0), 0, 1, n_prompts))
+            number = int(part.number.sum())
+            table.append((measure, rule, *share, int(part.ties.sum()), number, n_prompts))
     columns = ["measure", "rule", "right", "low", "high", "ties", "number", "prompts"]
     return pd.DataFrame(table, columns=columns)
+
+
+def _ratio(sums: np.ndarray) -> np.ndarray:
+    """[B, 1] of sums [B, 2]."""
+    return sums[:, :1] / sums[:, 1:]
 
 
 def _counted_rows(
@@ -72,6 +91,14 @@ def _counted_rows(
         if row.comparisons and of_row is not None and not np.isnan(of_row).any():
             counted.append((row, np.asarray(of_row)))
     return counted
+
+
+def _best(row: FileRow) -> int | None:
+    """The number of the one of more than two responses that is better than all others, if any."""
+    n_others = len(row.places) - 1
+    wins = Counter(better for better, _ in set(row.comparisons))
+    best, n_worse = wins.most_common(1)[0]
+    return best if n_others > 1 and n_worse == n_others else None
 
 
 def meaning(
@@ -97,79 +124,16 @@ def meaning(
     return score_meaning.measure(np.array(pairs), prompts, n_boot=n_boot, seed=seed)
 
 
-def _measures(rows: Sequence[FileRow]) -> dict[str, list[list[tuple[int, int]]]]:
-    """The comparisons that each measure counts, of each row."""
-    measures: dict[str, list[list[tuple[int, int]]]] = {PAIRS: [], BEST: []}
-    for row in rows:
-        measures[PAIRS].append(list(row.comparisons))
-        measures[BEST].append(list(row.comparisons) if _has_one_best(row) else [])
-    return {name: of_rows for name, of_rows in measures.items() if any(of_rows)}
-
-
-def _has_one_best(row: FileRow) -> bool:
-    """Whether one of more than two responses is better than all others."""
-    n_responses = len(row.places)
-    for best in {better for better, _ in row.comparisons}:
-        if len({worse for better, worse in row.comparisons if better == best}) == n_responses - 1:
-            return n_responses > 2
-    return False
-
-
-def _counts(
-    measure: str, comparisons: Sequence[tuple[int, int]], values: np.ndarray, at_random: bool
-) -> tuple[float, float, float]:
-    """(right, ties, number) of a row's comparisons under these scores [G], or on average at random.
-
-    The best of n is one comparison.
-    """
-    if not comparisons:
-        return 0.0, 0.0, 0.0
-    if measure == BEST:
-        best = _best(comparisons, len(values))
-        highest_other = np.delete(values, best).max()
-        if at_random:
-            return 1 / len(values), 0.0, 1.0
-        return float(values[best] > highest_other), float(values[best] == highest_other), 1.0
-    number = float(len(comparisons))
-    if at_random:
-        return number / 2, 0.0, number
-    better = values[[pair[0] for pair in comparisons]]
-    worse = values[[pair[1] for pair in comparisons]]
-    return float((better > worse).sum()), float((better == worse).sum()), number
-
-
-def _best(comparisons: Sequence[tuple[int, int]], n_responses: int) -> int:
-    """The number of the response that is better than all others."""
-    counts = np.bincount([better for better, _ in comparisons], minlength=n_responses)
-    return int(counts.argmax())
-
-
-def _share(
-    sums: np.ndarray, prompts: np.ndarray, n_boot: int, seed: int
-) -> tuple[float, float, float, int, int, int]:
-    """(right, low, high, ties, number, prompts) of the counts [rows, 3] of `_counts`."""
-    interval = bootstrap(
-        sums[:, [0, 2]],
-        prompts,
-        lambda totals: totals[:, :1] / totals[:, 1:],
-        n_boot=n_boot,
-        seed=seed,
-    )
-    n_prompts = len(set(prompts.tolist()))
-    right, low, high = inside(interval, 0, 1, n_prompts)
-    ties, number = sums[:, 1:].sum(axis=0)
-    return float(right[0]), float(low[0]), float(high[0]), int(ties), int(number), n_prompts
-
-
 def in_words(table: pd.DataFrame) -> list[str]:
     """The table of `accuracy` in lines."""
     lines = []
     for measure, of_measure in table.groupby("measure", sort=False):
+        words = "The better scores higher"
+        unit = "pair"
+        if measure == BEST:
+            words = "The best of several scores highest"
+            unit = "row"
         first = of_measure.iloc[0]
-        words = (
-            "The best of several scores highest" if measure == BEST else "The better scores higher"
-        )
-        unit = "row" if measure == BEST else "pair"
         lines.append(
             f"{words}: {_counted(first.number, unit)}, {_counted(first.prompts, 'prompt')}"
         )

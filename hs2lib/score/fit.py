@@ -1,13 +1,13 @@
 """Rows that are longer than a model reads: found before any is scored, then cut or left out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from hs2lib.data.files import FileRow, PromptFile
 from hs2lib.data.rows import DataError
 from hs2lib.engine.chat import TokenGroup, tokenise
-from hs2lib.group import Group, Turn
+from hs2lib.group import Group, Response
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.names import one_of
 
@@ -127,28 +127,31 @@ def _cut(file: PromptFile, row: FileRow, model: RewardModel) -> tuple[Group, str
     short = next(model.tokenise([row.group], too_long="leave out"))
     if short is not None:
         return row.group, f"{short.dropped} older turns"
-    words = []
-    group = replace(row.group, prompt=_last_exchange(row.group.prompt))
-    if len(group.prompt) < len(row.group.prompt):
-        words.append(f"{len(row.group.prompt) - len(group.prompt)} older turns")
+    prompt = row.group.prompt
+    system = [turn for turn in prompt[:1] if turn.role == "system"]
+    group = replace(row.group, prompt=(*system, prompt[-1]))
     tokens = _tokens(group, model)
     lengths = [len(ids) - start for ids, start in zip(tokens.sequences, tokens.starts, strict=True)]
     # The prompt keeps what the longest response leaves, and half in any case.
     room = max(model.max_tokens // 2, model.max_tokens - max(lengths))
 
-    def prompt_fits(text: str) -> bool:
-        return min(_tokens(_with_last(group, text), model).starts) <= room
+    def with_prompt(text: str) -> Group:
+        return replace(group, prompt=(*system, replace(prompt[-1], text=text)))
 
-    prompt = group.prompt[-1].text
-    texts = [_longest_beginning(prompt, prompt_fits)]
-    if len(texts[0]) < len(prompt):
-        words.append(f"{len(prompt) - len(texts[0]):,} characters at the end of the prompt")
-        group = _with_last(group, texts[0])
-    for i, response in enumerate(group.responses):
-        texts.append(_longest_beginning(response.text, partial(_fits, group, i, model)))
-        if len(texts[-1]) < len(response.text):
-            cut = len(response.text) - len(texts[-1])
-            words.append(f"{cut:,} characters at the end of response {i + 1}")
+    def prompt_excess(text: str) -> int:
+        return min(_tokens(with_prompt(text), model).starts) - room
+
+    group = with_prompt(_beginning(prompt[-1].text, prompt_excess, model))
+
+    def response_excess(response: Response, text: str) -> int:
+        alone = replace(group, responses=(replace(response, text=text),))
+        return _longest(alone, model) - model.max_tokens
+
+    responses = []
+    for response in group.responses:
+        text = _beginning(response.text, partial(response_excess, response), model)
+        responses.append(replace(response, text=text))
+    texts = [group.prompt[-1].text, *[response.text for response in responses]]
     if not all(map(str.strip, texts)):
         raise DataError(
             file.path,
@@ -157,40 +160,23 @@ def _cut(file: PromptFile, row: FileRow, model: RewardModel) -> tuple[Group, str
             f"it cannot be cut to the {model.max_tokens:,} tokens that the model reads",
             "leave it out with --too-long leave-out, or allow more with --max-tokens",
         )
-    responses = []
-    for response, text in zip(group.responses, texts[1:], strict=True):
-        responses.append(replace(response, text=text))
-    return replace(group, responses=tuple(responses)), ", ".join(words)
+    before = [prompt[-1].text, *[response.text for response in row.group.responses]]
+    cut = f"{sum(map(len, before)) - sum(map(len, texts)):,} characters at the end of texts"
+    if len(group.prompt) < len(prompt):
+        cut += f" and {len(prompt) - len(group.prompt)} older turns"
+    return replace(group, responses=tuple(responses)), cut
 
 
-def _fits(group: Group, number: int, model: RewardModel, text: str) -> bool:
-    """Whether the model reads the response of this number with another text."""
-    response = replace(group.responses[number], text=text)
-    return _longest(replace(group, responses=(response,)), model) <= model.max_tokens
+def _beginning(text: str, excess_of: Callable[[str], int], model: RewardModel) -> str:
+    """A text without the tokens at its end that are too many; "" where none would be left.
 
-
-def _last_exchange(prompt: Sequence[Turn]) -> tuple[Turn, ...]:
-    """The system turn, if there is one, and the last turn of a prompt."""
-    system = [turn for turn in prompt[:1] if turn.role == "system"]
-    return (*system, prompt[-1])
-
-
-def _with_last(group: Group, text: str) -> Group:
-    """The group with another text of its prompt's last turn."""
-    last = replace(group.prompt[-1], text=text)
-    return replace(group, prompt=(*group.prompt[:-1], last))
-
-
-def _longest_beginning(text: str, fits: Callable[[str], bool]) -> str:
-    """The longest beginning of a text that fits, found by halving; "" where none does."""
-    if fits(text):
-        return text
-    low = 0  # so many characters fit
-    high = len(text)  # so many do not
-    while high - low > 1:
-        middle = (low + high) // 2
-        if fits(text[:middle]):
-            low = middle
-        else:
-            high = middle
-    return text[:low]
+    excess_of: by how many tokens what the model reads is too long with a text.
+    """
+    excess = excess_of(text)
+    while text and excess > 0:
+        encoding = model.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        ends = [end for _, end in encoding["offset_mapping"]]
+        kept = ends[-excess - 1] if excess < len(ends) else 0
+        text = text[: min(kept, len(text) - 1)]  # several tokens may be of one character
+        excess = excess_of(text)
+    return text

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -169,22 +170,17 @@ def _json(value: object) -> str:
 
 def _names(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The columns of all rows, in the order in which they first occur."""
-    return list(dict.fromkeys(name for row in rows for name in row))
+    return list(dict.fromkeys(chain.from_iterable(rows)))
 
 
 def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Rows as CSV; a list or an object is JSON in its cell."""
-    names = _names(rows)
     with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(names)
+        writer = csv.DictWriter(file, _names(rows))
+        writer.writeheader()
         for row in rows:
-            cells = []
-            for name in names:
-                value = row.get(name)
-                is_nested = isinstance(value, dict | list)
-                cells.append(_json(value) if is_nested else value)
-            writer.writerow(cells)
+            nested = {k: _json(v) for k, v in row.items() if isinstance(v, dict | list)}
+            writer.writerow(row | nested)
 
 
 def _write_parquet(

@@ -2,12 +2,12 @@
 
 import json
 
-import ipywidgets as widgets
 import pytest
 
 from hs2lib.collect.annotate import AnnotationForm
 from hs2lib.data.load import load
 from hs2lib.data.own import Scale
+from hs2lib.data.rows import DataError
 from hs2lib.group import Group, Response, Turn
 
 
@@ -44,17 +44,19 @@ def test_its_ratings_are_a_file_of_own_ratings(groups, tmp_path):
     assert again.current is None
 
 
-def test_a_fine_scale_is_typed(groups, tmp_path):
-    """A hundred buttons are no scale; what is typed has to lie on it."""
+@pytest.mark.parametrize("scale", ["0-100", "0-0.5"])
+def test_a_scale_without_a_button_for_each_level_is_refused(groups, tmp_path, scale):
+    with pytest.raises(ValueError, match=f"score: .* whole numbers, and at most 11; got {scale}"):
+        AnnotationForm(groups, tmp_path / "r.jsonl", attributes=["score"], scale=scale)
+
+
+def test_a_rating_off_the_scale_is_named_before_any_is_added(groups, tmp_path):
     path = tmp_path / "r.jsonl"
-    form = AnnotationForm(groups, path, "ann", attributes=["score"], scale="0-1")
-    assert isinstance(form.ratings["score"], widgets.Text)
-    rate(form, "")
-    assert "score" in form.message.value and not path.exists()
-    rate(form, "1.5")
-    assert "0 to 1" in form.message.value and not path.exists()
-    rate(form, "0.75")
-    assert saved(path)[0]["score"] == 0.75
+    form = AnnotationForm(groups, path, "ann", attributes=["tone"], scale="0-1")
+    assert list(form.ratings["tone"].options) == [0, 1]
+    rate(form, 0)
+    with pytest.raises(DataError, match=r"r\.jsonl, line 1, field 'tone'"):
+        AnnotationForm(groups, path, "ann", attributes=["tone"], scale="1-5")
 
 
 def test_an_attribute_without_a_scale_is_refused(groups, tmp_path):
