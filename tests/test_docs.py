@@ -102,6 +102,7 @@ PAGES = [
     *CHECKOUT.glob("*.md"),
     *sorted(CHECKOUT.glob("docs/*.md")),
     CHECKOUT / "reports/README.md",
+    CHECKOUT / "tests/README.md",
 ]
 
 
