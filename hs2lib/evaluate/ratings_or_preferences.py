@@ -35,6 +35,7 @@ from hs2lib.evaluate.learners import (
     WITHIN,
     title_of,
 )
+from hs2lib.evaluate.score import score as score_responses
 from hs2lib.group import ATTRIBUTES, MISSING, Group
 from hs2lib.models import derived, reward_training
 from hs2lib.models.reward_model import RewardModel, load_reward_model
@@ -294,18 +295,15 @@ def score_groups(
     goodness (`paper.GOODNESS`). Arguments as for `score`.
     """
     recipe = setup.recipe
-    tokens = list(model.tokenise(groups, too_long=recipe.too_long))  # None where it does not fit
-    sizes = [len(group.responses) for group in groups]
-    fits = np.repeat([one is not None for one in tokens], sizes)  # [rows]
-    outputs = model.score(
-        [one for one in tokens if one is not None],
+    frame = score_responses(
+        model,
+        groups,
+        too_long=recipe.too_long,
         budget=recipe.budget,
         autocast=recipe.autocast,
         cache=setup.folder / "scores",
-    )  # [rows that fit, A]
-    values = np.full(len(fits), np.nan)  # [rows]
-    values[fits] = outputs.double().numpy() @ weights_of(name, model)
-    return values
+    )
+    return frame[list(model.attributes)].to_numpy() @ weights_of(name, model)
 
 
 def unscored(scores: Mapping[str, np.ndarray]) -> np.ndarray:

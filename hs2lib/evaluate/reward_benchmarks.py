@@ -24,6 +24,8 @@ from hs2lib.data.reward_benchmarks import RewardBenchmark, texts_of
 from hs2lib.data.rows import printable
 from hs2lib.evaluate import judgebench, rewardbench_2, rm_bench
 from hs2lib.evaluate.questions import beside_0, mean
+from hs2lib.evaluate.score import reasons
+from hs2lib.evaluate.score import score as score_responses
 from hs2lib.group import Group
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import manifest_place
@@ -146,33 +148,26 @@ def score(
 def _score(benchmark: RewardBenchmark, model: RewardModel, setup: Setup) -> Scored:
     """`score` for one benchmark."""
     recipe = setup.recipe
-    left_out = {}
-    token_groups = []
-    keep = []
-    tokenised = model.tokenise(benchmark.groups, too_long=recipe.too_long)
-    for group, tokens in zip(benchmark.groups, tokenised, strict=True):
-        if any(model.refused(group)):
-            left_out[group.id] = "it spells out control strings of the template"
-        elif tokens is None:
-            left_out[group.id] = f"longer than {model.max_tokens} tokens"
-        else:
-            token_groups.append(tokens)
-        keep.append(group.id not in left_out)
-    if not token_groups:
+    frame = score_responses(
+        model,
+        benchmark.groups,
+        too_long=recipe.too_long,
+        cache=setup.folder / "scores" / PUBLISHED[benchmark.name],
+        autocast=recipe.autocast,
+        budget=recipe.budget,
+        progress=len(benchmark.groups) >= BAR_FROM,
+    )
+    left_out = reasons(frame)
+    frame = frame[frame.left_out == ""]
+    if frame.empty:
         reason = next(iter(left_out.values()), "there are none")
         raise ValueError(
             f"none of {len(benchmark)} questions of {benchmark.name} can be scored: {reason}"
         )
-    values = model.score(
-        token_groups,
-        cache=setup.folder / "scores" / PUBLISHED[benchmark.name],
-        autocast=recipe.autocast,
-        budget=recipe.budget,
-        progress=len(token_groups) >= BAR_FROM,
-    )  # [R, A]
-    shortened = tuple(tokens.group.id for tokens in token_groups if tokens.dropped)
+    shortened = tuple(frame[frame.dropped > 0].prompt.unique())
+    keep = [group.id not in left_out for group in benchmark.groups]
     kept = benchmark.where(keep, f"{len(left_out)} questions left out")
-    return Scored(values.double().numpy(), kept, shortened, left_out)
+    return Scored(frame[list(model.attributes)].to_numpy(), kept, shortened, left_out)
 
 
 def by_rule(benchmark: RewardBenchmark, seed: int) -> dict[str, np.ndarray]:

@@ -31,6 +31,8 @@ from hs2lib.data.load import Loaded
 from hs2lib.data.pairs import Benchmark, load_pairs
 from hs2lib.engine.chat import control_strings, written
 from hs2lib.evaluate.questions import beside_0, mean
+from hs2lib.evaluate.score import reasons
+from hs2lib.evaluate.score import score as score_responses
 from hs2lib.group import ATTRIBUTES, Group, Turn
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.saved import REWARD_MODEL, SOURCES, device
@@ -339,28 +341,21 @@ def score(
     Raises ValueError for scores that are not finite, for a file of another model's scores, and
     where no pair is left.
     """
-    left_out = {}
-    token_groups = []
-    tokenised = model.tokenise(benchmark.pairs, too_long=too_long)
-    for pair, tokens in zip(benchmark.pairs, tokenised, strict=True):
-        if any(model.refused(pair)):
-            left_out[pair.id] = "it spells out control strings of the template"
-        elif tokens is None:
-            left_out[pair.id] = f"longer than {model.max_tokens} tokens"
-        else:
-            token_groups.append(tokens)
-    if not token_groups:
+    frame = score_responses(model, benchmark.pairs, too_long=too_long, cache=kept, **options)
+    left_out = reasons(frame)
+    frame = frame[frame.left_out == ""]
+    if frame.empty:
         reason = next(iter(left_out.values()), "there are none")
         raise ValueError(f"none of {len(benchmark.pairs)} pairs can be scored: {reason}")
     if left_out:
         benchmark = replace(
             benchmark,
-            pairs=tuple(tokens.group for tokens in token_groups),
+            pairs=tuple(pair for pair in benchmark.pairs if pair.id not in left_out),
             source=f"{benchmark.source}, {len(left_out)} pairs left out",
         )
-    values = model.score(token_groups, cache=kept, **options).double().numpy()  # [R, A]
-    shortened = tuple(tokens.group.id for tokens in token_groups if tokens.dropped)
-    return Scored(values.reshape(len(token_groups), 2, -1), shortened, benchmark, left_out)
+    shortened = tuple(frame[frame.dropped > 0].prompt.unique())
+    values = frame[list(model.attributes)].to_numpy()  # [R, A]
+    return Scored(values.reshape(len(benchmark.pairs), 2, -1), shortened, benchmark, left_out)
 
 
 def score_pairs(
