@@ -14,7 +14,6 @@ import pandas as pd
 
 from hs2lib.collect.annotate import AnnotationForm
 from hs2lib.data import files
-from hs2lib.data.check import kind_of
 from hs2lib.data.files import FileRow
 from hs2lib.data.load import load, own_file
 from hs2lib.data.rows import DataError
@@ -109,7 +108,7 @@ def read_file(path: str | Path, scale: str = "", columns: str = "") -> list[File
     """
     file, _ = own_file(path, None)
     by_ours = files.parse_columns(columns)
-    if kind_of(file, by_ours) == "ratings":
+    if files.Reading(file, by_ours).kind() == "ratings":
         rows = _rated(file, scale)
     else:
         rows = list(files.read_file(file, by_ours).rows)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from hs2lib.data import check, load
-from hs2lib.data.files import parse_columns
+from hs2lib.data import load
+from hs2lib.data.files import Reading, parse_columns
 from hs2lib.data.own import nothing_to_learn
 from hs2lib.data.pairs import own_preferences
 from hs2lib.data.rows import printable
@@ -101,8 +101,9 @@ def _read(path: str, typed: dict) -> tuple[str, load.Loaded]:
     columns = typed.get("columns", "")
     try:
         file, _ = load.own_file(path, None)
-        kind = check.kind_of(file, parse_columns(columns))
-        if kind == "pairs":
+        kind = Reading(file, parse_columns(columns)).kind()
+        if kind != "ratings":
+            kind = "pairs"
             return kind, own_preferences(path, columns, strict=strict)
         loaded = load.load(
             "ratings",

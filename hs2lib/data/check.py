@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from hs2lib.data import load, own, pairs
-from hs2lib.data.files import One, Reading, parse_columns
+from hs2lib.data.files import Reading, parse_columns, read_as
 from hs2lib.data.rows import DataError, Faults, printable
 from hs2lib.paths import content_key, write
 
@@ -22,25 +22,22 @@ from hs2lib.paths import content_key, write
 EXAMPLE = {"helpful": "helpfulness", "correct": "correctness"}
 
 
-def kind_of(path: Path, columns: dict[str, str] | None = None) -> str:
-    """Whether a file has "pairs" or "ratings", by the columns of its first row.
-
-    Raises DataError where they are not known.
-    """
-    shape = Reading(path, columns or {}).first_shape()
-    return "ratings" if shape is One else "pairs"
-
-
 def _ratings(path: Path, faults: Faults, own_columns: own.OwnColumns) -> list[str]:
     """What own ratings are and allow, in lines."""
     responses: dict[str, set[str]] = {}  # digests by group
+    n_rows = 0
+    annotators = set()
     for name, row in own.own_rows(path, faults, "ratings", own_columns):
+        n_rows += 1
+        annotators.add(row.annotator)
         responses.setdefault(name, set()).add(content_key(row.response))
     n_responses = sum(map(len, responses.values()))
     several = sum(len(of_group) > 1 for of_group in responses.values())
     lines = [
         f"{n_responses:,} responses to {len(responses):,} prompts, {several:,} with two or more"
     ]
+    if annotators - {None}:
+        lines.append(f"{n_rows:,} rows by {len(annotators):,} annotators")
     lines += own_columns.in_words()
     for name, value in own_columns.constant.items():
         lines.append(f"{name}: every rating is {value:g}, so 05 leaves it out")
@@ -54,10 +51,22 @@ def _pairs(path: Path, faults: Faults, columns: dict[str, str]) -> list[str]:
     subsets = Counter(
         pair.id.partition("/")[0] for pair, _ in pairs.pairs_of(path, faults, columns)
     )
-    lines = [f"{subsets.total():,} pairs: " + ", ".join(f"{n:,} {s}" for s, n in subsets.items())]
+    by_subset = [f"{name} {number:,}" for name, number in subsets.items()]
+    lines = [f"{subsets.total():,} pairs: {', '.join(by_subset)}"]
     if faults.partners:
         lines.append(f"ties, which compare nothing: {len(faults.partners):,}")
     return lines
+
+
+def _responses(path: Path, faults: Faults, columns: dict[str, str]) -> list[str]:
+    """How many responses there are to score, in lines."""
+    reading = Reading(path, columns)
+    numbers = [len(row.places) for row in reading.rows(faults)]
+    return [
+        f"columns: {read_as(reading.columns)}",
+        f"{sum(numbers):,} responses to {len(numbers):,} prompts",
+        "no ratings, and nothing says which response is better: hs2 score can score them",
+    ]
 
 
 def _groups(name: str, path: Path, faults: Faults) -> list[str]:
@@ -78,19 +87,26 @@ def examine(
 
     Args:
         path: the file.
-        kind: "ratings", "pairs" or a data set; by default told by the columns.
+        kind: "ratings", "pairs", "responses" or a data set; by default told by the columns.
         attributes, scale, columns: as for `hs2lib.data.own.look`.
 
     Raises:
         DataError: the file cannot be read to its end, or its columns or scale are not known.
     """
     faults = Faults(path)
-    kind = kind or kind_of(path, columns)
+    if kind is None:
+        kind = Reading(path, columns or {}).kind()
+        if kind == "ratings" and not own.has_ratings(path, columns):
+            kind = "responses"
+    if kind == "responses":
+        return kind, faults, _responses(path, faults, columns or {})
     if kind == "ratings":
         own_columns = own.look(path, attributes, scale, columns)
         return kind, faults, _ratings(path, faults, own_columns)
     if kind == "pairs":
         return kind, faults, _pairs(path, faults, columns or {})
+    if load.SETS[kind].read is None:
+        raise DataError(path, None, None, f"{kind} is read from no file", "name another kind")
     return kind, faults, _groups(kind, path, faults)
 
 
@@ -143,7 +159,7 @@ def main(arguments: list[str] | None = None) -> int:
     add(
         "--as",
         dest="kind",
-        choices=["ratings", "pairs", *load.SETS],
+        choices=list(dict.fromkeys(["ratings", "pairs", "responses", *load.SETS])),
         help="what its rows are (default: by their columns)",
     )
     add("--columns", default="", metavar="OURS=THEIRS,..", help="columns under other names")

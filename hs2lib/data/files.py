@@ -266,6 +266,7 @@ USUAL = {
     "response_b": ("response_2", "response2", "answer_b", "answer_2", "output_2", "completion_b"),
     "winner": ("label", "preference", "verdict", "choice"),
     "responses": ("answers", "outputs", "completions", "generations", "candidates"),
+    "scores": ("votes", "rewards"),
     "messages": ("conversation", "conversations"),
 }
 
@@ -333,6 +334,14 @@ def shape_of(names: Collection[str], columns: Mapping[str, str]) -> type[FileSha
         f"no column of responses is known; the row has: {listed(names)}",
         suggestion(names) or "name them, as --columns prompt=COLUMN,response=COLUMN",
     )
+
+
+def read_as(columns: Mapping[str, str]) -> str:
+    """The columns that are read, in words: "question as prompt, response"."""
+    names = []
+    for ours, theirs in columns.items():
+        names.append(ours if ours == theirs else f"{theirs} as {ours}")
+    return ", ".join(names)
 
 
 def _option(columns: Mapping[str, str]) -> str:
@@ -413,6 +422,11 @@ class PromptFile:
         return [row.group for row in self.rows]
 
     @property
+    def read_as(self) -> str:
+        """The columns that are read, under the file's names and ours where these differ."""
+        return read_as(self.columns)
+
+    @property
     def carried(self) -> list[str]:
         """The columns that are not read."""
         names = dict.fromkeys(name for row in self.rows for name in row.row)
@@ -440,15 +454,27 @@ class Reading:
         self.columns: dict[str, str] = {}
         self.shape: type[FileShape] | None = None
 
-    def first_shape(self) -> type[FileShape]:
-        """The shape of the first row that can be read; raises DataError as `rows`."""
+    def kind(self) -> str:
+        """What the file holds by the columns of its first row.
+
+        "pairs" where it says which response is better, "responses" where it has several to a prompt
+        and does not, else "ratings": a response in each row, rated or not.
+
+        Raises DataError as `rows`.
+        """
         faults = Faults(self.path)
         for line, row in read(self.path, faults):
-            if row is not None:
-                try:
-                    return shape_of(renamed(row, self.named), self.named)
-                except Unclear as fault:
-                    raise DataError(self.path, line, *fault.args) from None
+            if row is None:
+                continue
+            try:
+                values = renamed(row, self.named)
+                shape = shape_of(values, self.named)
+            except Unclear as fault:
+                raise DataError(self.path, line, *fault.args) from None
+            if shape is One:
+                return "ratings"
+            says_which = {"winner", "preference_strength", "scores"} & values.keys()
+            return "pairs" if shape is Pair or says_which else "responses"
         raise faults.error()
 
     def rows(self, faults: Faults) -> Iterator[FileRow]:
@@ -535,7 +561,9 @@ def from_cell(name: str, cell: str | None) -> object:
         return json.loads(cell)
     except (ValueError, RecursionError):
         raise Fault(
-            name, f"expected a list as JSON, got {shown(cell)}", 'write JSON, as ["a", "b"]'
+            name,
+            f"expected a list as JSON, got {shown(cell)}",
+            "write JSON, as pandas' to_json does; ast.literal_eval reads a list of Python",
         ) from None
 
 

@@ -9,7 +9,7 @@ A scale that is not named is HelpSteer2's, 0 to 4 (paper: section 2.1).
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -294,7 +294,7 @@ def look(
     except ValueError as error:
         raise DataError(path, None, None, str(error), "correct scale") from None
     unnamed = {name: column for name, column in rated.items() if name not in named}
-    off_scale = tuple(_off_scale(path, unnamed))
+    off_scale = tuple(_off_scale(path, rated, named))
     scales = {name: named.get(name, HELPSTEER) for name in names}
     # The error is raised once all rows are read, whose other faults it should not hide.
     scales |= {error.field: Scale(-math.inf, math.inf) for error in off_scale}
@@ -317,6 +317,12 @@ def look(
         note=note,
         off_scale=off_scale,
     )
+
+
+def has_ratings(path: Path, columns: Mapping[str, str] | None = None) -> bool:
+    """Whether a file has a column of ratings; raises DataError as `look`."""
+    found = _read_columns(path, columns or {})
+    return not all(column.no_rating(name) for name, column in found.items())
 
 
 def _read_columns(path: Path, columns: Mapping[str, str]) -> dict[str, Column]:
@@ -385,22 +391,27 @@ def _attributes(
     return ratings
 
 
-def _off_scale(path: Path, unnamed: Mapping[str, Column]) -> Iterator[DataError]:
+def _off_scale(
+    path: Path, rated: Mapping[str, Column], named: Collection[str]
+) -> Iterator[DataError]:
     """That ratings of an attribute whose scale is not named are not on HelpSteer2's."""
-    for name, column in unnamed.items():
+    for name, column in rated.items():
+        if name in named:
+            continue
         low, low_line = column.low
         high, high_line = column.high
         if column.n_numbers and (low < HELPSTEER.low or high > HELPSTEER.high):
             ends = f"{min(1, math.floor(low)):g}-{math.ceil(high):g}"  # few have no 1
+            option = f"{name}:{ends}" if len(rated) > 1 else ends
             yield DataError(
                 path,
                 low_line if low < HELPSTEER.low else high_line,
                 name,
                 f"ratings go from {low:g} (line {low_line}) to {high:g} (line {high_line}), and "
                 f"a scale that is not named is {HELPSTEER.words}",
-                f"name the lowest and the highest rating there can be, as --scale={ends}, or of "
-                f"this column alone, as --scale={name}:{ends}; if {name} is no rating, name those "
-                "that are, as -p attributes=[..]",
+                f"name the lowest and the highest rating there can be, as --scale={option}; if "
+                f"{name} is no rating, name those that are: --attributes of hs2 check, "
+                "-p attributes=[..] of hs2 run",
             )
 
 
@@ -508,7 +519,7 @@ def own_rows(
                 "annotator",
                 ("rating", group, response, row.annotator),
                 line,
-                f"{row.annotator or 'nobody named'} rated this response before",
+                f"{row.annotator or 'somebody without a name'} rated this response before",
             ),
         ]
         said.setdefault(("prompt of", prompt), (line, None))
@@ -516,6 +527,8 @@ def own_rows(
             earlier, first_value = said.setdefault(of_what, (line, value))
             if first_value != value:
                 fix = "mend one of the two rows, or take it out"
+                if column == "annotator":
+                    fix = "say in every row who rated: in annotator, or --columns annotator=COLUMN"
                 faults.add(line, Fault(column, f"{what} (line {earlier})", fix))
                 break
         else:

@@ -160,12 +160,12 @@ class Faults:
 def _alike(faults: list[DataError]) -> list[list[DataError]]:
     """Faults that say the same of different lines together, in the order in which they occur.
 
-    They may differ in the value that arrived.
+    They may differ in the value that arrived, and in an earlier line.
     """
     alike: dict[tuple[str | None, str, str], list[DataError]] = {}
     for fault in faults:
-        expected_words, _, _ = fault.what.partition(", got ")
-        alike.setdefault((fault.field, expected_words, fault.fix), []).append(fault)
+        words = re.split(r", got | \(line \d", fault.what)[0]
+        alike.setdefault((fault.field, words, fault.fix), []).append(fault)
     return list(alike.values())
 
 

@@ -56,9 +56,9 @@ def default_name(file: Path) -> str:
 def columns(row: FileRow, name: str, outputs: Sequence[str] = ()) -> dict[str, list[str]]:
     """The columns of the scores of a row, by the column of the responses that they are of.
 
-    One response has `score`, a list of them `scores`. Of several columns each has one of its own:
-    score_chosen and score_rejected. Its list has the overall score, if there is one, and then each
-    output's.
+    One response has `score`. Of several columns each has one of its own: score_chosen and
+    score_rejected; a list of responses has a list of scores, score_responses. There is the overall
+    score, if there is one, and then each output's.
 
     Args:
         row: of a file.
@@ -68,10 +68,8 @@ def columns(row: FileRow, name: str, outputs: Sequence[str] = ()) -> dict[str, l
     """
     named = {}
     for column, number in row.places:
-        if len(row.places) > 1 and number is None:
-            base = f"{name}_{column}"
-        else:
-            base = name if number is None else f"{name}s"
+        is_alone = len(row.places) == 1 and number is None
+        base = name if is_alone else f"{name}_{column}"
         named[column] = [f"{base}_{output}" if output else base for output in outputs]
     return named
 

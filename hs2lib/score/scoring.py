@@ -76,9 +76,9 @@ class Scored:
             lines.append(thresholds_in_words(meaning))
         if self.file.ties:
             lines.append(f"ties in the file, which do not count: {self.file.ties:,}")
-        unsaid = sum(not row.comparisons and not row.tie for row in self.file.rows)
-        if unsaid and len(self.accuracy):
-            lines.append(f"rows that do not say which is better, and do not count: {unsaid:,}")
+        has_several = any(len(row.places) > 1 for row in self.file.rows)
+        if has_several and not any(row.comparisons or row.tie for row in self.file.rows):
+            lines.append("no column says which response is better")
         return lines
 
     def _rows_in_words(self) -> list[str]:
@@ -89,11 +89,7 @@ class Scored:
         lines = [
             f"{file.path}: {first}{len(file.rows):,} rows, {n_responses:,} responses",
         ]
-        read_as = [
-            ours if ours == theirs else f"{theirs} as {ours}"
-            for ours, theirs in file.columns.items()
-        ]
-        lines.append(f"  read: {', '.join(read_as)}")
+        lines.append(f"  read: {file.read_as}")
         if file.carried:
             lines.append(f"  carried along: {', '.join(file.carried)}")
         if file.set_aside:

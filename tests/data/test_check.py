@@ -58,6 +58,22 @@ def test_a_sound_file_of_pairs_is_known_by_its_columns(tmp_path, capsys):
     assert "read as pairs\n  1 pairs: 1 mine\n" in printed
 
 
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"prompt": "a", "response": "b", "rater": "ann"}, "2 responses to 2 prompts"),
+        ({"prompt": "a", "responses": ["b", "c"]}, "4 responses to 2 prompts"),
+        ({"prompt": "a", "response_a": "b", "response_b": "c"}, "4 responses to 2 prompts"),
+        ({"messages": [{"role": role, "content": "a"} for role in ("user", "assistant")]}, "2 responses"),
+    ],
+)  # fmt: skip
+def test_a_file_that_compares_nothing_is_there_to_be_scored(tmp_path, capsys, row, words):
+    path = write(tmp_path / "mine.jsonl", [row, row])
+    assert check.main([str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "read as responses" in printed and words in printed
+
+
 def test_a_first_row_without_responses_makes_no_ratings_of_pairs(tmp_path, capsys):
     pair = {"prompt": "a", "chosen": "b", "rejected": "c"}
     rows = [pair | {"chosen": None, "rejected": None}, pair]

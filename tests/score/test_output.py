@@ -93,10 +93,10 @@ def test_a_broken_letter_in_another_column_is_carried(tmp_path):
 
 
 def test_the_columns_of_scores_by_shape(tmp_path):
-    """One response: score. A list: scores. Several columns: each its own."""
+    """One response: score. A list, and each of several columns: one of its own name."""
     shapes = {
         '{"prompt": "a", "response": "b"}': {"score": 1},
-        '{"prompt": "a", "responses": ["b", "c"]}': {"scores": [1, 2]},
+        '{"prompt": "a", "responses": ["b", "c"]}': {"score_responses": [1, 2]},
         '{"prompt": "a", "chosen": "b", "rejected": "c"}': {
             "score_chosen": 1,
             "score_rejected": 2,

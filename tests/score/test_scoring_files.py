@@ -125,9 +125,9 @@ def test_n_responses_in_a_list_with_scores(run, plain):
     """Best of n by somebody's scores, which are a column of the file and stay."""
     answers = ["Seven.", "Nine is one.", "One."]
     row = {"prompt": "Name a prime.", "responses": answers, "scores": [2, 0, 1]}
-    ((after,), printed) = run("n.jsonl.gz", [row], "--column", "reward")
+    ((after,), printed) = run("n.jsonl.gz", [row])
     expected = [plain("Name a prime.", answer) for answer in answers]
-    assert after["rewards"] == close(expected) and after["scores"] == [2, 0, 1]
+    assert after["score_responses"] == close(expected) and after["scores"] == [2, 0, 1]
     assert "3 pairs, 1 prompt" in printed and "The best of several" in printed
     assert right([(expected[i], expected[j]) for i, j in ((0, 1), (0, 2), (2, 1))]) in printed
 
