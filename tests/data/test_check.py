@@ -55,7 +55,7 @@ def test_a_sound_file_of_pairs_is_known_by_its_columns(tmp_path, capsys):
     )
     assert check.main([str(path), "--columns", "prompt=question"]) == 0
     printed = capsys.readouterr().out
-    assert "read as pairs\n  1 pairs: 1 mine\n" in printed
+    assert "read as pairs\n  1 pairs: mine 1\n" in printed
 
 
 @pytest.mark.parametrize(

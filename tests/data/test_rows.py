@@ -783,7 +783,7 @@ def test_own_ratings_that_contradict_each_other(tmp_path):
     assert (error.line, error.field) == (
         2,
         "annotator",
-    ) and "nobody named rated this response before (line 1)" in str(error)
+    ) and "somebody without a name rated this response before (line 1)" in str(error)
     rows = [rated(group="1"), rated("other", group="1")]
     error = caught(write(tmp_path / "rows.jsonl", [*rows]), "ratings")
     assert (error.line, error.field) == (2, "prompt") and "group '1'" in str(error)
