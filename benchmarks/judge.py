@@ -39,6 +39,7 @@ from works import World
 
 from hs2lib import paths
 from hs2lib.align import ppo
+from hs2lib.align.common import load_rows
 from hs2lib.corpus import one_fault
 from hs2lib.corpus.grade import true_attributes, true_goodness
 from hs2lib.data.load import load
@@ -205,7 +206,7 @@ def trained(world: World) -> list[dict]:
         if size == "all" and world.matrix:
             setup = replace(setup, place=None)  # the run's own folder
         policy = world.policy("sft")
-        data = ppo.load_data(setup)
+        data = load_rows(setup.recipe)
         prompts = ppo.prepare(policy, data, setup)
         reward = ppo.fold_reward(reward_model_of(world, size), data, setup)
         model = ppo.actor_critic(policy, reward, setup)

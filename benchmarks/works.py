@@ -53,6 +53,7 @@ from scipy import stats
 
 from hs2lib import paths
 from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
+from hs2lib.align.common import load_rows
 from hs2lib.corpus import generate
 from hs2lib.corpus.grade import grade, true_attributes, true_goodness
 from hs2lib.data.load import Loaded, load
@@ -354,7 +355,7 @@ def proximal(
 ) -> None:
     """PPO. reward: what makes that of `ppo.train` of the rated groups; None for the world's."""
     setup = world.setup(NOTEBOOKS["ppo"])
-    data = ppo.load_data(setup)
+    data = load_rows(setup.recipe)
     prompts = ppo.prepare(policy, data, setup)
     goodness = ppo.fold_reward(world.reward_model, data, setup)
     model = ppo.actor_critic(policy, goodness, setup)

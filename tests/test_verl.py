@@ -152,12 +152,12 @@ def test_files_are_verls_and_the_reward_is_the_standardised_goodness(tmp_path, c
 
 def test_what_verl_cannot_do_is_refused(monkeypatch):
     resolved = adapter.graph.resolved
-    for name, value in (("critic", "shared"), ("normalise", False)):
+    for name, value in (("critic", "group"), ("normalise", False)):
 
         def changed(notebook, tier, name=name, value=value):
             known, parameters, recipe = resolved(notebook, tier)
             return known, parameters, SimpleNamespace(**vars(recipe) | {name: value})
 
         monkeypatch.setattr(adapter.graph, "resolved", changed)
-        with pytest.raises(ValueError, match="shared critic"):
+        with pytest.raises(ValueError, match="group critic"):
             adapter.values("paper")

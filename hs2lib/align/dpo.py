@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pandas as pd
 from transformers import TrainerCallback
 
-from hs2lib.data.load import Loaded, load
+from hs2lib.align import common
+from hs2lib.align.common import Trained, load_rows
+from hs2lib.data.load import Loaded
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy
 from hs2lib.runs.setup import Setup
-from hs2lib.train import objectives, progress
+from hs2lib.train import objectives
 from hs2lib.train.items import (
     Item,
     Prepared,
@@ -31,7 +32,6 @@ from hs2lib.train.items import (
 )
 from hs2lib.train.objectives import Objective
 from hs2lib.train.recipes import DPO
-from hs2lib.train.trainer import TrainingResult, fit
 
 
 def by_attribute(
@@ -98,11 +98,11 @@ def load_pairs(setup: Setup, rule: Rule = by_attribute) -> Pairs:
     Raises: as `hs2lib.data.load.load`, `hs2lib.train.items.cut` and the rule.
     """
     recipe = setup.recipe
-    loaded = _rated(recipe, recipe.split)
+    loaded = load_rows(recipe)
     held_out = None
     # Of any other two splits one may hold the other: rows trained on would be validated on.
     if not recipe.path and {recipe.split, recipe.validation_split} == {"train", "validation"}:
-        held_out = _rated(recipe, recipe.validation_split)
+        held_out = load_rows(recipe, split=recipe.validation_split)
     return paired(loaded, held_out, recipe, rule)
 
 
@@ -134,21 +134,6 @@ def paired(
         counts=counts,
         of_paper=of_paper,
         arguments={"rule": rule},
-    )
-
-
-def _rated(recipe: DPO, split: str) -> Loaded:
-    """The rows of a split of the recipe's data set."""
-    return load(
-        recipe.dataset,
-        recipe.source,
-        path=recipe.path or None,
-        scale=recipe.scale,
-        columns=recipe.columns,
-        split=split,
-        strict=recipe.strict,
-        n_prompts=recipe.n_prompts,
-        seed=recipe.seed,
     )
 
 
@@ -207,63 +192,26 @@ def train(
     *,
     objective: Objective | None = None,
     callbacks: Sequence[TrainerCallback] = (),
-) -> TrainingResult:
-    """Train a policy in place; it then holds its best weights, or its last ones.
+) -> Trained:
+    """Train a policy in place on pairs, by `hs2lib.align.common.train`.
 
-    Paper: section 4.3. The best weights are those with the lowest validation loss. The recipe says
-    whether all weights are trained or adapters, and whether by our trainer or by TRL's.
+    Paper: section 4.3.
 
     Args:
         policy: the policy to train, the one that `items` took for the reference.
         items: what `prepare` returned.
         setup: the run's recipe and folders.
         objective: a loss in place of `objectives.dpo(recipe.beta)`.
-        callbacks: as for `hs2lib.train.trainer.fit`.
-    Raises: ValueError for an objective with TRL, which has its own, and as `fit`.
+        callbacks: as for `common.train`.
     """
-    recipe = setup.recipe
-    if recipe.backend == "trl" and objective is not None:
-        raise ValueError(
-            f"backend 'trl' trains by TRL's own loss, not by {objective.name}: "
-            "take backend 'groups'"
-        )
-    if recipe.method == "lora":
-        policy.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
-    if recipe.backend == "trl":
-        from hs2lib.align import trl_backends  # here: importing TRL takes seconds
-
-        return trl_backends.fit_dpo(
-            policy,
-            items.training,
-            items.validation,
-            recipe.beta,
-            recipe,
-            setup.folder,
-            callbacks=callbacks,
-        )
-    objective = objective or objectives.dpo(recipe.beta)
-    result = fit(
+    return common.train(
         policy,
-        items.training,
-        items.validation,
-        objective,
-        recipe,
-        setup.folder,
-        about={"backend": recipe.backend},
+        items,
+        setup.recipe,
+        objective=objective or objectives.dpo(setup.recipe.beta),
+        folder=setup.folder,
         callbacks=callbacks,
     )
-    return replace(result, arguments={"objective": objective})
-
-
-def curves(history: list[dict]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The curves of `hs2lib.train.progress`, without an accuracy at step 0.
-
-    There the policy is the reference, so margins are 0 but for rounding.
-    """
-    training, validation = progress.curves(history)
-    if len(validation):
-        validation.loc[validation.step == 0, "accuracy"] = np.nan
-    return training, validation
 
 
 def log_ratios(policy: Policy, pairs: Sequence[Item], **options: object) -> np.ndarray:

@@ -17,8 +17,9 @@ import numpy as np
 import torch
 from transformers import TrainerCallback
 
-from hs2lib.align import dpo
-from hs2lib.data.load import Loaded, load
+from hs2lib.align import common, dpo
+from hs2lib.align.common import Trained, load_rows
+from hs2lib.data.load import Loaded
 from hs2lib.group import Group
 from hs2lib.models import saved
 from hs2lib.models.policy import Policy
@@ -26,9 +27,8 @@ from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
 from hs2lib.runs.setup import Setup
 from hs2lib.train import losses, objectives
-from hs2lib.train.items import Item, best_worst_pairs
+from hs2lib.train.items import Item, Prepared, best_worst_pairs
 from hs2lib.train.objectives import Objective
-from hs2lib.train.trainer import TrainingResult, fit
 
 START = "08_dpo"  # the notebook whose policy the rounds begin with
 
@@ -92,7 +92,7 @@ class Round:
 
     sampled: SampledPairs
     items: list[Item]
-    result: TrainingResult
+    result: Trained
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,7 @@ class Played:
 def load_prompts(setup: Setup) -> Loaded:
     """The data set whose prompts get samples; generated data has as many as all rounds ask for."""
     recipe = setup.recipe
-    return load(
-        recipe.dataset,
-        recipe.source,
-        split=recipe.split,
-        strict=recipe.strict,
-        n_prompts=recipe.rounds * recipe.n_prompts,
-        seed=recipe.seed,
-    )
+    return load_rows(recipe, n_prompts=recipe.rounds * recipe.n_prompts)
 
 
 def prepare(prompts: Loaded, setup: Setup) -> list[list[Group]]:
@@ -208,32 +201,26 @@ def train(
         setup: the run's recipe and folders.
         pair: the rule of pairs, as for `sample`.
         objective: the loss, by default `objectives.dpo(recipe.beta)`.
-        callbacks: as for `hs2lib.train.trainer.fit`.
-    Raises: as `sample` and `fit`.
+        callbacks: as for `hs2lib.align.common.train`.
+    Raises: as `sample` and `common.train`.
     """
     recipe = setup.recipe
-    objective = objective or objectives.dpo(recipe.beta)
     reference = policy
     if recipe.reference == "first":
         reference = saved.starting_policy(setup, START, frozen=True)
-    if recipe.method == "lora":
-        policy.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
     rounds = []
-    for number, prompts in enumerate(parts, 1):
+    for prompts in parts:
         sampled = sample(policy, prompts, reward_model, setup, pair=pair)
         items, _ = dpo.items(
             reference, sampled.pairs, cache=setup.folder, too_long="leave out", **recipe.inference
         )
-        result = fit(
+        trained = common.train(
             policy,
-            items,
-            [],
-            objective,
+            Prepared(items, []),
             recipe,
-            setup.folder,
-            about={"round": number, "reference": recipe.reference},
+            objective=objective or objectives.dpo(recipe.beta),
+            folder=setup.folder,
             callbacks=callbacks,
         )
-        rounds.append(Round(sampled, items, result))
-    arguments = {"pair": pair, "objective": objective, "reward_model": reward_model.fingerprint()}
-    return Played(rounds, arguments)
+        rounds.append(Round(sampled, items, trained))
+    return Played(rounds, {"pair": pair, "reward_model": reward_model.fingerprint()})

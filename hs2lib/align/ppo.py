@@ -1,6 +1,6 @@
 """PPO: the one trainer on responses that the policy samples while it is trained.
 
-    data = load_data(setup)
+    data = load_rows(setup.recipe)
     prompts = prepare(policy, data, setup)
     reward = fold_reward(reward_model, data, setup)  # one output, standardised on the data
     model = actor_critic(policy, reward, setup)      # the critic starts as the reward model
@@ -39,10 +39,10 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.optim import Optimizer
 from transformers import TrainerCallback
 
-from hs2lib.data.load import Loaded, load
+from hs2lib.data.load import Loaded
 from hs2lib.engine import attention, chat, trees
 from hs2lib.group import Group, Response
-from hs2lib.models import backbones, export, saved
+from hs2lib.models import export, saved
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts, shortened_prompt
@@ -53,7 +53,7 @@ from hs2lib.runs.setup import Setup
 from hs2lib.train import losses
 from hs2lib.train.items import Item, order
 from hs2lib.train.objectives import Objective, over_vocabulary
-from hs2lib.train.recipes import PPO
+from hs2lib.train.recipes import PPO, Sampled, Tempered
 from hs2lib.train.trainer import GroupTrainer, TrainingResult, fit
 
 
@@ -113,37 +113,6 @@ class Prompts:
     left_out: list[str]
     items: list[Item]
     validation_items: list[Item]
-
-    def table(self) -> pd.DataFrame:
-        """How many prompts there are of each kind, and how long the training prompts are."""
-        lengths = pd.Series([len(item.sequences[0]) for item in self.items])
-        counts = {
-            "to train on": len(self.training),
-            "too long, left out": len(self.left_out),
-            "to choose by": len(self.validation),
-            "median tokens": lengths.median(),
-            "most tokens": lengths.max(),
-        }
-        return pd.Series(counts, name="prompts").rename_axis("").to_frame()
-
-
-def load_data(setup: Setup) -> Loaded:
-    """The data whose prompts are answered and whose responses set the reward's scale.
-
-    Paper: section 4.4 (HelpSteer2).
-    """
-    recipe = setup.recipe
-    return load(
-        recipe.dataset,
-        recipe.source,
-        path=recipe.path or None,
-        scale=recipe.scale,
-        columns=recipe.columns,
-        split=recipe.split,
-        strict=recipe.strict,
-        n_prompts=recipe.n_prompts,
-        seed=recipe.seed,
-    )
 
 
 def prepare(policy: Policy, data: Loaded, setup: Setup) -> Prompts:
@@ -256,10 +225,8 @@ class ActorCritic(nn.Module):
         policy: the policy to train.
         reward_model: a reward model with one output.
         critic: "separate", a copy of the reward model whose head reads every state instead of the
-            last. Or "shared", a head on the policy's own states that starts at 0, the mean of
-            standardised rewards: the reward model's head says nothing about another model's states.
-            Or "group", no model: the value of an answer is what the answers to its prompt get on
-            average (`group_values`). Paper: silent.
+            last. Or "group", no model: the value of an answer is what the answers to its prompt get
+            on average (`group_values`). Paper: silent.
     Raises: ValueError where a separate critic could not read the policy's tokens, or the reward
         model has several outputs.
     """
@@ -272,21 +239,14 @@ class ActorCritic(nn.Module):
             raise ValueError(
                 f"the reward model has the outputs {reward_model.attributes}: fold them into one"
             )
-        one_of("critic", critic, ("separate", "shared", "group"))
+        one_of("critic", critic, ("separate", "group"))
         self.policy = policy
         self.kind = critic
+        self.critic = None
         if critic == "group":
-            self.critic = None
-            self.head = None
-            return
-        if critic == "shared":
-            self.critic = None
-            self.head = nn.Linear(backbones.width(policy.backbone), 1)
-            for parameter in self.head.parameters():
-                nn.init.zeros_(parameter)
             return
         if policy.tokenizer and policy.tokenizer.get_vocab() != reward_model.tokenizer.get_vocab():
-            raise ValueError('policy and reward model have different tokens: use critic="shared"')
+            raise ValueError('policy and reward model have different tokens: use critic="group"')
         copied = copy.deepcopy(reward_model).requires_grad_(True).merge()
         if policy.adapter:
             copied.lora(**policy.adapter)
@@ -309,7 +269,9 @@ class ActorCritic(nn.Module):
         """
         hidden = attention.states(self.policy.backbone, batch)  # [T, H]
         log_probs = attention.log_probs(self.policy.backbone, batch, hidden)  # [P]
-        values = self._values(batch, hidden) if self.head else torch.zeros_like(log_probs)  # [P]
+        values = torch.zeros_like(log_probs)  # [P]
+        if self.critic is not None:
+            values = self._values(batch)
         if torch.is_grad_enabled():
             entropy = torch.zeros_like(values)  # [P]
         else:
@@ -317,19 +279,15 @@ class ActorCritic(nn.Module):
         outputs = torch.stack([log_probs, values, entropy])  # [3, P]
         return rows(outputs, batch, width).flatten(1)
 
-    def _values(self, batch: trees.Batch, hidden: Tensor) -> Tensor:
-        """The critic's value of each state that a token is sampled in, float32 [P].
-
-        hidden: the policy's states [T, H].
-        """
-        if self.critic is not None:
-            hidden = attention.states(self.critic, batch)  # [T, H]
+    def _values(self, batch: trees.Batch) -> Tensor:
+        """The critic's value of each state that a token is sampled in, float32 [P]."""
+        hidden = attention.states(self.critic, batch)  # [T, H]
         with torch.autocast(hidden.device.type, enabled=False):
             predicting = attention.predicting_states(batch, hidden).float()  # [P, H]
             return self.head(predicting)[:, 0]
 
     def parameters_apart(self) -> list[list[nn.Parameter]]:
-        """The parameters of the policy and, of a separate critic, those of the critic."""
+        """The parameters of the policy and, if there is one, those of the critic."""
         if self.critic is None:
             return [list(self.parameters())]
         of_critic = [*self.critic.parameters(), *self.head.parameters()]
@@ -649,7 +607,7 @@ def objective(recipe: PPO, tally: Tensor | None = None) -> Objective:
         weight = tokens.sign() if recipe.weigh == "responses" else tokens  # [R]
         if recipe.critic == "group":
             return policy_loss @ weight
-        return (policy_loss + recipe.value_weight * value_loss) @ weight
+        return (policy_loss + value_loss) @ weight
 
     def count(targets: Tensor, group: Tensor) -> int:
         tokens = targets.unflatten(1, (6, -1))[:, 4].sum(1)  # [R], those that count
@@ -835,7 +793,7 @@ class PPOTrainer(GroupTrainer):
             outputs, _, _ = self.outputs_of(items, log_probs)
         return outputs
 
-    # The optimiser: a separate critic has a learning rate and a gradient norm of its own, as where
+    # The optimiser: the critic has a learning rate and a gradient norm of its own, as where
     # another trainer trains it.
 
     def create_optimizer(self, model: nn.Module | None = None) -> Optimizer:
@@ -880,26 +838,8 @@ class PPOTrainer(GroupTrainer):
         return {"loss": -stats["penalised reward"], **stats}
 
 
-# The settings that name a run, besides those of every `Recipe`.
-PPO_SETTINGS = (
-    "buffer",
-    "passes",
-    "kl_weight",
-    "kl_form",
-    "gamma",
-    "lam",
-    "ratio_clip",
-    "value_clip",
-    "normalise",
-    "value_weight",
-    "critic_rate",
-    "max_new_tokens",
-    "temperature",
-    "top_p",
-    "n_samples",
-    "unfinished",
-    "weigh",
-)
+# Settings of `PPO` that name no training: its data say what they change, or it does not read them.
+FREE = ("n_standard", "n_validate", "n_best_prompts", "n_best")
 
 
 def fit_rounds(
@@ -948,7 +888,8 @@ def fit_rounds(
     if recipe.checkpointing and model.critic is not None:
         model.critic.gradient_checkpointing_enable({"use_reentrant": False})
     tally = torch.zeros(len(TALLY), dtype=torch.float64)  # [5]
-    settings = {name: getattr(recipe, name) for name in PPO_SETTINGS}
+    names = [name for kind in (Tempered, Sampled, PPO) for name in kind.__annotations__]
+    settings = {name: getattr(recipe, name) for name in names if name not in FREE}
     return fit(
         model,
         prompts,
@@ -960,78 +901,3 @@ def fit_rounds(
         callbacks=callbacks,
         trainer=partial(PPOTrainer, sample=sample, reference=reference, tally=tally),
     )
-
-
-# What ran, in words: setting -> what the reference code has, and the meaning of a value.
-_MEANING: dict[str, tuple[object, dict[object, str]]] = {
-    "critic": (
-        "separate",
-        {
-            "separate": "a copy of the reward model learns a value of every token",
-            "shared": "a head on the policy's own states learns a value of every token",
-            "group": "the mean reward of the answers to the same prompt; no critic is trained",
-        },
-    ),
-    "kl_form": (
-        "absolute",
-        {
-            "absolute": "|d| of every token",
-            "plain": "d of every token, whose mean is the KL",
-            "k3": "exp(-d) - 1 + d of every token",
-        },
-    ),
-    "unfinished": (
-        "drop",
-        {
-            "drop": "answers that were cut off give no gradient",
-            "keep": "answers that were cut off count as the others",
-        },
-    ),
-    "normalise": (
-        True,
-        {
-            True: "advantages have mean 0 and SD 1 over a round",
-            False: "advantages stay as they are",
-        },
-    ),
-    "weigh": (
-        "responses",
-        {"tokens": "every token counts alike", "responses": "every answer counts alike"},
-    ),
-}
-
-
-def choices(recipe: PPO) -> pd.DataFrame:
-    """What runs beside what the paper ran: rows (setting, this run, ..).
-
-    Sizes and rates first, then what the paper leaves open or a reader may choose. Columns: this
-    run, the paper (section 4.4) or its reference code, and what this run's value means.
-    """
-    credit = "a token gets less credit, the further the end of the answer is away"
-    if recipe.lam == 1:
-        credit = "every token gets the answer's reward, less the KL penalties from it on"
-    rows = [
-        ("learning_rate", recipe.learning_rate, 1e-7, "of AdamW, constant after any warm-up"),
-        ("batch", recipe.batch, 128, "prompts per optimiser step"),
-        ("buffer", recipe.buffer, 128, "prompts per round"),
-        (
-            "n_standard",
-            recipe.n_standard or "all",
-            "all",
-            "groups that set the reward's mean and SD",
-        ),
-        ("kl_weight", recipe.kl_weight, 0.003, "reward units per nat of KL"),
-        ("n_samples", recipe.n_samples, 1, "answers to a prompt in a round"),
-        ("lam", recipe.lam, 0.95, credit),
-        ("ratio_clip", recipe.ratio_clip, 0.2, "how far a token's ratio counts"),
-    ]
-    for name, (of_reference, meaning) in _MEANING.items():
-        value = getattr(recipe, name)
-        rows.append((name, value, of_reference, meaning[value]))
-    columns = ["setting", "this run", "paper or reference code", "what this run's value does"]
-    return pd.DataFrame(rows, columns=columns).astype(str).set_index("setting")
-
-
-def baseline_in_words(recipe: PPO) -> str:
-    """What an answer's reward is compared with in this run, in words."""
-    return _MEANING["critic"][1][recipe.critic]

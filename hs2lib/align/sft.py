@@ -7,14 +7,15 @@
 Paper: section 4.2. Which tokens are trained is decided here.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pandas as pd
 from transformers import TrainerCallback
 
-from hs2lib.data.load import Loaded, load
+from hs2lib.align import common
+from hs2lib.align.common import Trained, load_rows
+from hs2lib.data.load import Loaded
 from hs2lib.engine.chat import Rendered, encode, written
 from hs2lib.group import Group, Turn
 from hs2lib.models.policy import Policy
@@ -23,7 +24,6 @@ from hs2lib.train import objectives
 from hs2lib.train.items import Item, Prepared, cut, labels_of
 from hs2lib.train.objectives import Objective
 from hs2lib.train.recipes import SFT
-from hs2lib.train.trainer import TrainingResult, fit
 
 # What is counted of conversations that become items. Of a conversation that is "too_long" not even
 # the first exchange fits.
@@ -120,19 +120,7 @@ def load_conversations(setup: Setup, choose: Choose = best_paths) -> Conversatio
         choose: a rule in place of `best_paths`.
     Raises: as `hs2lib.data.load.load` and `hs2lib.train.items.cut`.
     """
-    recipe = setup.recipe
-    loaded = load(
-        recipe.dataset,
-        recipe.source,
-        path=recipe.path or None,
-        scale=recipe.scale,
-        columns=recipe.columns,
-        split=recipe.split,
-        strict=recipe.strict,
-        n_prompts=recipe.n_prompts,
-        seed=recipe.seed,
-    )
-    return conversations(loaded, recipe, choose)
+    return conversations(load_rows(setup.recipe), setup.recipe, choose)
 
 
 def conversations(loaded: Loaded, recipe: SFT, choose: Choose = best_paths) -> Conversations:
@@ -262,47 +250,26 @@ def train(
     *,
     objective: Objective | None = None,
     callbacks: Sequence[TrainerCallback] = (),
-) -> TrainingResult:
-    """Train a policy in place; it then holds its best weights, or its last ones.
+) -> Trained:
+    """Train a policy in place on conversations, by `hs2lib.align.common.train`.
 
-    Paper: section 4.2. The last weights stay without validation or where the recipe's `keep` is 0.
-    The recipe says whether all weights are trained or adapters, and whether by our trainer or by
-    TRL's.
+    Paper: section 4.2.
 
     Args:
         policy: the policy to train.
         items: what `prepare` returned.
         setup: the run's recipe and folders.
         objective: a loss in place of `objectives.sft()`.
-        callbacks: as for `hs2lib.train.trainer.fit`.
-    Raises: ValueError for an objective with TRL, which has its own, and as `fit`.
+        callbacks: as for `common.train`.
     """
-    recipe = setup.recipe
-    if recipe.backend == "trl" and objective is not None:
-        raise ValueError(
-            f"backend 'trl' trains by TRL's own loss, not by {objective.name}: "
-            "take backend 'groups'"
-        )
-    if recipe.method == "lora":
-        policy.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
-    if recipe.backend == "trl":
-        from hs2lib.align import trl_backends  # here: importing TRL takes seconds
-
-        return trl_backends.fit_sft(
-            policy, items.training, items.validation, recipe, setup.folder, callbacks=callbacks
-        )
-    objective = objective or objectives.sft()
-    result = fit(
+    return common.train(
         policy,
-        items.training,
-        items.validation,
-        objective,
-        recipe,
-        setup.folder,
-        about={"backend": recipe.backend},
+        items,
+        setup.recipe,
+        objective=objective or objectives.sft(),
+        folder=setup.folder,
         callbacks=callbacks,
     )
-    return replace(result, arguments={"objective": objective})
 
 
 def nll(policy: Policy, items: Sequence[Item], **options: object) -> float:
@@ -313,23 +280,3 @@ def nll(policy: Policy, items: Sequence[Item], **options: object) -> float:
     """
     log_probs = policy.rows(items, "log-probs", **options)  # [R]
     return -log_probs.double().sum().item() / sum(item.targets.item() for item in items)
-
-
-def perplexity(policies: Mapping[str, Policy], items: Prepared, setup: Setup) -> pd.DataFrame:
-    """Loss and perplexity of each policy, by name, on the items that are watched.
-
-    Paper: silent. Log-probabilities are cached in the run's folder.
-    """
-    recipe = setup.recipe
-    losses = {}
-    for name, policy in policies.items():
-        losses[name] = nll(
-            policy,
-            items.watched,
-            budget=recipe.budget,
-            autocast=recipe.autocast,
-            cache=setup.folder,
-        )
-    table = pd.DataFrame({"loss, nats a token": losses})
-    table["perplexity"] = np.exp(table["loss, nats a token"])
-    return table.rename_axis("policy")

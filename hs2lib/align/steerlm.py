@@ -2,8 +2,8 @@
 
     answers = load_answers(setup)                # every answer of the conversations, a group each
     labelled = label_answers(answers, setup)     # with the label that the reward model gives it
-    prepared = prepare(policy, labelled, setup)  # items, the label line before each answer
-    result = train(policy, prepared, setup)
+    items = prepare(policy, labelled, setup)     # the label line before each answer
+    result = train(policy, items, setup)
     targets(base, "verbosity", [0, 2, 4])        # the label strings to ask for
 
 Paper: section 4.5. The label line stands before the answer (`hs2lib.engine.chat`), so the policy
@@ -23,7 +23,9 @@ from torch.nn.functional import cosine_similarity, normalize
 from transformers import TrainerCallback
 
 from hs2lib import paths
-from hs2lib.data.load import Loaded, load
+from hs2lib.align import common
+from hs2lib.align.common import Trained, load_rows
+from hs2lib.data.load import Loaded
 from hs2lib.engine import checkpoints
 from hs2lib.engine.chat import as_labels, label_string, label_vector, parse_label
 from hs2lib.group import MISSING, Group, Response, Turn, named_numbers, prompt_string
@@ -32,9 +34,8 @@ from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.runs.setup import Setup
 from hs2lib.train import objectives
-from hs2lib.train.items import Item
+from hs2lib.train.items import Item, Prepared
 from hs2lib.train.objectives import Objective
-from hs2lib.train.trainer import TrainingResult, fit
 
 # The stages
 
@@ -59,17 +60,7 @@ def load_answers(setup: Setup) -> Answers:
     the labels decide which are taken.
     """
     recipe = setup.recipe
-    loaded = load(
-        recipe.dataset,
-        recipe.source,
-        split=recipe.split,
-        path=recipe.path or None,
-        scale=recipe.scale,
-        columns=recipe.columns,
-        strict=recipe.strict,
-        n_prompts=recipe.n_prompts,
-        seed=recipe.seed,
-    )
+    loaded = load_rows(recipe)
     groups = answers(loaded.groups)
     if recipe.single_turn:
         groups = [group for group in groups if len(group.prompt) == 1]
@@ -89,7 +80,7 @@ class Labelled:
         warning: what captions must say of the reward model.
         read: the reward model's, for the run's manifest.
         control_strings: the reward model's, for the run's manifest.
-        arguments: what was passed in place of the method's own.
+        arguments: the rule, and a reward model that was passed, for the run's manifest.
     """
 
     groups: list[Group]
@@ -127,11 +118,10 @@ def label_answers(
         recipe's `target` or `steer_by` name what it does not know.
     """
     recipe = setup.recipe
-    arguments = {}
+    label_by = rule or label
+    arguments = {"rule": label_by}
     if reward_model is not None:
         arguments["reward model"] = reward_model.fingerprint()
-    if rule is not None:
-        arguments["rule"] = rule
     labeller = reward_model or saved.reward_model(setup, frozen=True)
     if labeller is None:
         raise ValueError(
@@ -143,7 +133,6 @@ def label_answers(
     for attribute in recipe.steer_by:
         targets(recipe.target, attribute, recipe.steer_levels)
     file = setup.folder / "labelled.jsonl"
-    label_by = rule or label
     groups = label_by(answers.groups, labeller, levels=recipe.levels, file=file, **recipe.inference)
     if recipe.balance:
         number = recipe.n_answers or len(groups)
@@ -158,98 +147,53 @@ def label_answers(
     )
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What is trained on.
-
-    Attributes:
-        items: one for each answer that fits.
-        groups: the labelled answers that the items are made of, in the same order.
-        left_out: how many answers are too long.
-        separated: how many tokens of the label line got embeddings of their own.
-    """
-
-    items: list[Item]
-    groups: list[Group]
-    left_out: int
-    separated: int
-
-
 def prepare(policy: Policy, labelled: Labelled, setup: Setup) -> Prepared:
     """Items of the labelled answers.
 
     Paper: section 4.5. The policy is changed where it cannot tell the names of attributes apart
     (`tell_apart`).
+
+    Returns: the items, and counted of them: "answers", "too_long", which are left out, and
+        "separated", the tokens of the label line that got embeddings of their own.
     """
     recipe = setup.recipe
     separated = tell_apart(policy, recipe.target, recipe.seed)
-    training = items(policy, labelled.groups, recipe.too_long)
-    fitting = {item.id for item in training}
-    groups = [group for group in labelled.groups if group.id in fitting]
-    left_out = len(labelled.groups) - len(training)
-    return Prepared(training, groups, left_out, separated)
+    fitting = items(policy, labelled.groups, recipe.too_long)
+    counts = {
+        "answers": len(fitting),
+        "too_long": len(labelled.groups) - len(fitting),
+        "separated": separated,
+    }
+    return Prepared(fitting, [], {"train": counts})
 
 
 def train(
     policy: Policy,
-    prepared: Prepared,
+    items: Prepared,
     setup: Setup,
     *,
     objective: Objective | None = None,
     callbacks: Sequence[TrainerCallback] = (),
-) -> TrainingResult:
-    """Train the policy in place on labelled answers.
+) -> Trained:
+    """Train the policy in place on labelled answers, by `hs2lib.align.common.train`.
 
-    Paper: section 4.5 ("We trained the SteerLM model following [12]"), which is SFT. The recipe
-    says whether all weights are trained or adapters, and whether by our trainer or by TRL's.
+    Paper: section 4.5 ("We trained the SteerLM model following [12]"), which is SFT.
 
     Args:
         policy: the policy to train.
-        prepared: what `prepare` returned.
+        items: what `prepare` returned.
         setup: the run's recipe and folders.
         objective: a loss in place of `objectives.sft()`.
-        callbacks: as for `hs2lib.train.trainer.fit`; TRL's trainer gets none.
-    Raises: ValueError for an objective of one's own where the recipe's backend is trl, and as
-        `hs2lib.train.trainer.fit`.
+        callbacks: as for `common.train`.
     """
-    recipe = setup.recipe
-    if recipe.backend == "trl" and objective is not None:
-        raise ValueError(
-            "TRL's SFTTrainer has its own loss: with another objective take backend 'groups'"
-        )
-    if recipe.method == "lora":
-        policy.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
-    if recipe.backend == "trl":
-        from hs2lib.align import trl_backends  # here: importing TRL takes seconds
-
-        return trl_backends.fit_sft(policy, prepared.items, [], recipe, setup.folder)
-    result = fit(
+    return common.train(
         policy,
-        prepared.items,
-        [],
-        objective or objectives.sft(),
-        recipe,
-        setup.folder,
-        about={"backend": recipe.backend},
+        items,
+        setup.recipe,
+        objective=objective or objectives.sft(),
+        folder=setup.folder,
         callbacks=callbacks,
     )
-    if objective is not None:
-        result = replace(result, arguments={"objective": objective})
-    return result
-
-
-def reference(setup: Setup) -> Policy:
-    """The policy from which KL is measured: notebook 07's, or else what training began with."""
-    if setup.dry_run or not setup.saved("07_sft").is_dir():
-        return saved.starting_policy(setup)
-    return saved.policy(setup, "", "07_sft")
-
-
-def tokens_of(policy: Policy, item: Item) -> pd.DataFrame:
-    """The tokens of an item with one response, as text, and whether each is trained."""
-    tokens = item.sequences[0]
-    texts = [repr(policy.tokenizer.decode([token])) for token in tokens]
-    return pd.DataFrame({"token": texts, "trained": np.arange(len(tokens)) >= item.starts[0]})
 
 
 # Labels
@@ -374,14 +318,6 @@ def as_row(group: Group) -> dict:
         "dataset": group.source,
         "conversations": [question, answer],
     }
-
-
-def counts(labelled: Sequence[Group]) -> pd.DataFrame:
-    """How many answers have each level, one row an attribute, columns 0 to 4."""
-    labels = [group.responses[0].labels for group in labelled]
-    values = pd.DataFrame(labels, columns=labelled[0].attributes)
-    table = pd.DataFrame({level: (values == level).sum() for level in range(5)})
-    return table.rename_axis("attribute")
 
 
 def balanced(

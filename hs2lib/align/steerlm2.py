@@ -11,51 +11,37 @@
 
 Paper: section 4.5. What it leaves open is a field of `recipes.SteerLM2`. Three models look at each
 sampled y. The reward model gives P(a|x,y). The SFT model, which sees no attributes, gives P(y|x).
-The policy that sampled it gives Q'(y|a,x). The formulas are in `hs2lib.train.losses`. The toy below
-is a world of nine responses where their results are known exactly.
+The policy that sampled it gives Q'(y|a,x). The formulas are in `hs2lib.train.losses`. Notebook 12
+has a toy, a world of nine responses, where their results are known exactly.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import TrainerCallback
 
-from hs2lib.data.load import Loaded, load
-from hs2lib.engine import attention, chat, trees
+from hs2lib.align import common
+from hs2lib.align.common import Trained, load_rows
+from hs2lib.data.load import Loaded
+from hs2lib.engine import chat
 from hs2lib.group import Group
 from hs2lib.models.policy import Policy, unlabelled
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import as_tokens, rollouts
 from hs2lib.runs.setup import Setup
 from hs2lib.train import losses, objectives
-from hs2lib.train.items import Item
+from hs2lib.train.items import Item, Prepared
 from hs2lib.train.objectives import Objective
 from hs2lib.train.recipes import SteerLM2
-from hs2lib.train.trainer import TrainingResult, fit, targets_of
-
-# The settings that name a run, besides those of every `Recipe`.
-STEERLM2_SETTINGS = (
-    "n_samples",
-    "temperature",
-    "top_p",
-    "max_new_tokens",
-    "concentration",
-    "edges",
-    "clamp",
-    "unfinished",
-    "by_length",
-)
+from hs2lib.train.trainer import targets_of
 
 # The desired attributes. Paper: section 4.5, "Inference Attributes".
 TARGET = "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
-
-# Two estimates of the same gradient.
-ESTIMATORS = ("equation 8, no baseline", "equation 11, baseline b'")
 
 
 @dataclass(frozen=True)
@@ -85,14 +71,7 @@ def load_prompts(setup: Setup) -> Prompts:
     """
     recipe = setup.recipe
     needed = recipe.iterations * recipe.n_prompts + recipe.n_validation
-    loaded = load(
-        recipe.dataset,
-        recipe.source,
-        split=recipe.split,
-        strict=recipe.strict,
-        n_prompts=max(10, needed),
-        seed=recipe.seed,
-    )
+    loaded = load_rows(recipe, n_prompts=max(10, needed))
     order = np.random.default_rng(recipe.seed).permutation(len(loaded.groups))
     prompts = [replace(loaded.groups[i], responses=()) for i in order]
     validation = prompts[: recipe.n_validation]
@@ -167,18 +146,13 @@ def attribute_log_prob(
     named = np.flatnonzero(~np.isnan(levels))
     if not len(named):
         raise ValueError("the target names no attribute, so there is nothing to steer towards")
-    by_level = level_log_probs(predictions[:, named.tolist()], recipe)  # [R, named, 5]
+    by_level = losses.attribute_log_probs(
+        predictions[:, named.tolist()],
+        concentration=recipe.concentration,
+        edges=recipe.edges,
+        clamp=recipe.clamp,
+    )  # [R, named, 5]
     return losses.target_log_prob(by_level, torch.from_numpy(levels[named]).long())
-
-
-def level_log_probs(predictions: Tensor, recipe: SteerLM2) -> Tensor:
-    """log P(level) [.., 5] of predictions [..] on the scale 0-4, with the recipe's choices.
-
-    Paper: section 4.5.
-    """
-    return losses.attribute_log_probs(
-        predictions, concentration=recipe.concentration, edges=recipe.edges, clamp=recipe.clamp
-    )
 
 
 def weigh(
@@ -264,37 +238,12 @@ def table(weighed: Sequence[Weighed]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def one_group(
-    policy: Policy, prior: Policy, reward_model: RewardModel, prompts: Prompts, setup: Setup
-) -> list[Weighed]:
-    """The weighed samples of the first prompt, unfinished ones too, before any training."""
-    recipe = setup.recipe
-    sampled = rollouts(
-        policy,
-        prompts.rest[:1],
-        label=recipe.target,
-        file=setup.folder,
-        progress=False,
-        **recipe.sampling,
-    )
-    return weigh(
-        sampled,
-        policy,
-        prior,
-        reward_model,
-        recipe.target,
-        replace(recipe, unfinished="keep"),
-        autocast=recipe.autocast,
-        cache=setup.folder,
-    )
-
-
 class Iteration(NamedTuple):
     """One iteration: the weighed samples to train on and to validate by, and the training."""
 
     training: list[Weighed]
     validation: list[Weighed]
-    result: TrainingResult
+    result: Trained
 
 
 @dataclass(frozen=True)
@@ -303,14 +252,14 @@ class History:
 
     Attributes:
         iterations: one after the other.
-        arguments: what was passed in place of the method's own.
+        arguments: what weighed the samples, for the run's manifest.
     """
 
     iterations: list[Iteration]
     arguments: dict[str, object] = field(default_factory=dict)
 
     @property
-    def last(self) -> TrainingResult:
+    def last(self) -> Trained:
         """The outcome of the last iteration."""
         return self.iterations[-1].result
 
@@ -322,7 +271,7 @@ def iterate(
     prompts: Prompts,
     setup: Setup,
     *,
-    weights: Callable[..., list[Weighed]] | None = None,
+    weights: Callable[..., list[Weighed]] = weigh,
     objective: Objective | None = None,
     callbacks: Callable[[], Sequence[TrainerCallback]] = tuple,
     after: Callable[[int, Policy], None] | None = None,
@@ -344,7 +293,7 @@ def iterate(
         setup: the run's recipe and folders.
         weights: what weighs the samples, in place of `weigh` and called as that is.
         objective: a loss in place of `objectives.steerlm2`.
-        callbacks: a function that makes the callbacks of `hs2lib.train.trainer.fit`.
+        callbacks: a function that makes the callbacks of `hs2lib.align.common.train`.
         after: called with each iteration's number and the policy that it left, to save or evaluate
             it.
     Returns: the outcome of each iteration.
@@ -356,13 +305,6 @@ def iterate(
             "the recipe's reward is none, and SteerLM 2.0 weighs by what a reward model says: "
             "name one"
         )
-    weigh_by = weights or weigh
-    arguments = {}
-    if weights is not None:
-        arguments["weights"] = weights
-    if objective is not None:
-        arguments["objective"] = objective
-    settings = {name: getattr(recipe, name) for name in STEERLM2_SETTINGS}
     models = (policy, prior, reward_model)
     iterations = []
     for number, training_prompts in enumerate(prompts.by_iteration, 1):
@@ -380,69 +322,25 @@ def iterate(
         sampled_validation = []
         if prompts.validation:
             sampled_validation = rollouts(policy, prompts.validation, **sampling)
-        training = weigh_by(sampled, *models, recipe.target, recipe, **options)
+        training = weights(sampled, *models, recipe.target, recipe, **options)
         validation = []
         if prompts.validation:
-            validation = weigh_by(sampled_validation, *models, recipe.target, recipe, **options)
+            validation = weights(sampled_validation, *models, recipe.target, recipe, **options)
         if recipe.method == "lora":
-            policy.merge().lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
-        result = fit(
+            policy.merge()
+        trained = common.train(
             policy,
-            items(training),
-            items(validation),
-            objective or objectives.steerlm2(recipe.by_length),
+            Prepared(items(training), items(validation)),
             recipe,
-            folder,
-            about={"iteration": number, "target": recipe.target, **settings},
+            objective=objective or objectives.steerlm2(recipe.by_length),
+            folder=folder,
             callbacks=callbacks(),
         )
-        iterations.append(Iteration(training, validation, result))
+        iterations.append(Iteration(training, validation, trained))
         policy.merge()
         if after:
             after(number, policy)
-    return History(iterations, arguments)
-
-
-def summary(history: History) -> pd.DataFrame:
-    """The samples of each iteration, and how far training went: one row an iteration.
-
-    Paper: silent. Columns: iteration, mean log P(a|x,y), finished, effective samples, best step.
-    With validation prompts also the distance of equation 12 before training and at the best step.
-    """
-    rows = []
-    for number, iteration in enumerate(history.iterations, 1):
-        samples = table(iteration.training)
-        row = {
-            "iteration": number,
-            "mean log P(a|x,y)": samples["log P(a|x,y)"].mean(),
-            "finished": samples.finished.mean(),
-            "effective samples": np.mean([group.effective for group in iteration.training]),
-            "best step": iteration.result.best_step,
-        }
-        evaluations = [entry for entry in iteration.result.history if "eval_distance" in entry]
-        if evaluations:
-            row["distance before"] = evaluations[0]["eval_distance"]
-            row["distance best"] = min(entry["eval_distance"] for entry in evaluations)
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def watched(history: History) -> pd.DataFrame:
-    """The distance of equation 12 on the validation prompts: rows (iteration, step, distance)."""
-    rows = []
-    for number, iteration in enumerate(history.iterations, 1):
-        for entry in iteration.result.history:
-            if "eval_distance" in entry:
-                rows.append((number, entry["step"], entry["eval_distance"]))
-    return pd.DataFrame(rows, columns=["iteration", "step", "distance"])
-
-
-def effective_samples(history: History) -> list[np.ndarray]:
-    """The effective number of samples of each prompt, by iteration (`Weighed.effective`)."""
-    by_iteration = []
-    for iteration in history.iterations:
-        by_iteration.append(np.array([group.effective for group in iteration.training]))
-    return by_iteration
+    return History(iterations, {"weights": weights})
 
 
 def distances(policy: Policy, weighed: Sequence[Weighed], **options: object) -> np.ndarray:
@@ -460,235 +358,3 @@ def distances(policy: Policy, weighed: Sequence[Weighed], **options: object) -> 
     targets, owner = targets_of(items(weighed), "cpu")  # [R, 3], [R]
     by_group = objectives.steerlm2_distances(log_q[:, None], targets, owner)
     return np.array([distance.item() for distance, _ in by_group])
-
-
-def variances(policy: Policy, groups: Sequence[Weighed]) -> tuple[float, float]:
-    """Variance of a group's gradient, summed over trained weights: by equation 8, and by 11.
-
-    Paper: section 4.5 (the baseline b'). groups: two or more groups of samples for one prompt.
-    """
-    weights = [weight for weight in policy.parameters() if weight.requires_grad]
-    without_baseline = []  # a gradient for each group
-    with_baseline = []
-    for group in groups:
-        batch = trees.pack([group.read.sequences], [group.read.starts])
-        log_q = attention.response_log_probs(policy, batch)[:, 0]  # [n]
-        w = torch.from_numpy(np.exp(group.log_weights)).to(log_q)[None]  # [1, n]
-        sampler = torch.from_numpy(group.sampler).to(log_q)[None]  # [1, n]
-        b = losses.steerlm2_policy(log_q.detach()[None], sampler).exp()  # [1, n]
-        without_baseline.append(_gradient(w[0], log_q, weights))
-        with_baseline.append(_gradient((w - b)[0], log_q, weights))
-    return _total_variance(without_baseline), _total_variance(with_baseline)
-
-
-def _gradient(coefficient: Tensor, log_q: Tensor, weights: Sequence[nn.Parameter]) -> Tensor:
-    """The gradient of -sum coefficient log Q_theta in all weights, as one vector."""
-    parts = torch.autograd.grad(-(coefficient * log_q).sum(), weights, retain_graph=True)
-    return torch.cat([part.flatten() for part in parts])
-
-
-def _total_variance(gradients: Sequence[Tensor]) -> float:
-    """The variance over gradients of each entry, summed over entries."""
-    return torch.stack(gradients).var(0).sum().item()
-
-
-def real_variances(
-    policy: Policy, prior: Policy, reward_model: RewardModel, prompts: Prompts, setup: Setup
-) -> pd.DataFrame:
-    """`variances` on the real policy, and their ratio: a row for each of `real_prompts` prompts.
-
-    Paper: section 4.5 (the baseline b'). Each prompt gets the recipe's `real_groups` groups of
-    samples, with the unfinished ones.
-    """
-    recipe = setup.recipe
-    n_groups = recipe.real_groups
-    sampling = {**recipe.sampling, "n": n_groups * recipe.n_samples}
-    rows = []
-    for number, prompt in enumerate(prompts.rest[: recipe.real_prompts], 1):
-        (sampled,) = rollouts(policy, [prompt], label=recipe.target, progress=False, **sampling)
-        groups = []
-        for k in range(n_groups):
-            groups.append(replace(sampled, responses=sampled.responses[k::n_groups]))
-        weighed = weigh(
-            groups,
-            policy,
-            prior,
-            reward_model,
-            recipe.target,
-            replace(recipe, unfinished="keep"),
-            autocast=recipe.autocast,
-        )
-        without_baseline, with_baseline = variances(policy, weighed)
-        rows.append((number, without_baseline, with_baseline))
-    frame = pd.DataFrame(rows, columns=["prompt", *ESTIMATORS])
-    return frame.assign(ratio=frame[ESTIMATORS[0]] / frame[ESTIMATORS[1]])
-
-
-# The toy
-
-ALPHABET = 3
-
-RESPONSES = torch.cartesian_prod(torch.arange(ALPHABET), torch.arange(ALPHABET))  # [9, 2]
-
-
-class Toy(NamedTuple):
-    """A world of nine responses, each two tokens of an alphabet of three.
-
-    Attributes:
-        attributes: log P(a|x,y), float64 [9].
-        prior: log P(y|x), float64 [9].
-    """
-
-    attributes: Tensor
-    prior: Tensor
-
-    @property
-    def optimum(self) -> Tensor:
-        """log P(y|a,x) [9]. Paper: equation 1; here the sum over all responses can be taken."""
-        return (self.attributes + self.prior).log_softmax(-1)
-
-    def kl(self, theta: Tensor) -> Tensor:
-        """KL(P(y|a,x) || Q_theta(y|a,x)), a scalar, nats. Paper: equation 2 for one prompt."""
-        return (self.optimum.exp() * (self.optimum - log_policy(theta))).sum()
-
-    def gradient(self, theta: Tensor) -> Tensor:
-        """The exact gradient [12] of equation 2 in theta."""
-        return torch.func.grad(self.kl)(theta)
-
-
-def random_toy(seed: int = 0) -> Toy:
-    """A toy with a random SFT model, rated at random within 3/4 of the target."""
-    generator = torch.Generator().manual_seed(seed)
-    target = torch.tensor(chat.parse_label(TARGET)).long()  # [A]
-    uniform = torch.rand(len(RESPONSES), len(target), generator=generator, dtype=torch.float64)
-    ratings = (target + (1.5 * uniform - 0.75)).clamp(0, 4)  # [9, A]
-    by_level = losses.attribute_log_probs(ratings)  # [9, A, 5]
-    return Toy(losses.target_log_prob(by_level, target), log_policy(logits(seed + 1)))
-
-
-def logits(seed: int, scale: float = 0.7) -> Tensor:
-    """Random parameters theta [12] of a policy."""
-    generator = torch.Generator().manual_seed(seed)
-    return scale * torch.randn(ALPHABET + ALPHABET**2, generator=generator, dtype=torch.float64)
-
-
-def log_policy(theta: Tensor, temperature: float = 1.0) -> Tensor:
-    """log Q_theta(y) [9]: the sum of the log-probabilities of its two tokens at a temperature."""
-    first = (theta[:ALPHABET] / temperature).log_softmax(-1)  # [3]
-    second = (theta[ALPHABET:].view(ALPHABET, ALPHABET) / temperature).log_softmax(-1)  # [3, 3]
-    return first[RESPONSES[:, 0]] + second[RESPONSES[:, 0], RESPONSES[:, 1]]
-
-
-def sample(log_probs: Tensor, groups: int, n: int, seed: int = 0) -> Tensor:
-    """Numbers of responses, int64 [groups, n], drawn independently from a distribution [9]."""
-    generator = torch.Generator().manual_seed(seed)
-    numbers = torch.multinomial(
-        log_probs.exp(), groups * n, replacement=True, generator=generator
-    )  # [groups * n]
-    return numbers.view(groups, n)
-
-
-def estimates(
-    toy: Toy, theta: Tensor, sampler: Tensor, y: Tensor, *, baseline: bool = True
-) -> Tensor:
-    """The estimated gradient of each group of samples.
-
-    Paper: equation 11, sum_i -(w'_i - b'_i) grad log Q_theta(y_i).
-
-    Args:
-        toy: gives the log-probabilities of w.
-        theta: [12], the policy's parameters.
-        sampler: log Q'(y|a,x) [9], the denominator of w and b.
-        y: int64 [groups, n], numbers of the sampled responses.
-        baseline: False takes equation 8, without b'.
-    Returns: [groups, 12].
-    """
-    log_weights = losses.steerlm2_targets(toy.attributes[y], toy.prior[y], sampler[y])
-    coefficient = log_weights.exp()  # [groups, n]
-    if baseline:
-        coefficient = coefficient - losses.steerlm2_policy(log_policy(theta)[y], sampler[y]).exp()
-    jacobian = torch.func.jacrev(log_policy)(theta)  # [9, 12], grad log Q_theta(y)
-    # One sum of coefficients for each of the nine responses, then nine gradients instead of n.
-    by_response = coefficient.new_zeros(len(y), len(RESPONSES)).scatter_add(1, y, coefficient)
-    return -by_response @ jacobian
-
-
-def errors(
-    toy: Toy, theta: Tensor, sizes: Iterable[int], groups: int = 100_000, seed: int = 0
-) -> pd.DataFrame:
-    """Bias and variance of both estimates at theta, sampled from Q_theta itself, by group size.
-
-    Args:
-        toy: the world.
-        theta: [12], the policy's parameters.
-        sizes: group sizes n.
-        groups: how many groups are drawn.
-        seed: of the samples.
-    Returns: a frame with columns n, estimator, bias (length of mean - exact, over the exact
-        gradient's length), noise (the standard error of the bias), variance (of one group's
-        estimate, summed over theta).
-    """
-    exact = toy.gradient(theta)  # [12]
-    rows = []
-    for n in sizes:
-        y = sample(log_policy(theta), groups, n, seed)  # [groups, n]
-        for name, baseline in zip(ESTIMATORS, (False, True), strict=True):
-            of_groups = estimates(toy, theta, log_policy(theta), y, baseline=baseline)
-            variance = of_groups.var(0).sum()
-            bias = (of_groups.mean(0) - exact).norm() / exact.norm()
-            noise = (variance / groups).sqrt() / exact.norm()
-            rows.append((n, name, bias.item(), noise.item(), variance.item()))
-    return pd.DataFrame(rows, columns=["n", "estimator", "bias", "noise", "variance"])
-
-
-def descend(
-    toy: Toy,
-    theta: Tensor,
-    *,
-    n: int = 10,
-    groups: int = 64,
-    steps: int = 300,
-    rate: float = 0.5,
-    baseline: bool = True,
-    temperature: float = 1.0,
-    seed: int = 0,
-) -> list[float]:
-    """The KL of equation 2 before and after each step of plain gradient descent on the estimate.
-
-    The samples come from Q', which is theta at the start. They are drawn afresh for each step.
-
-    Args:
-        toy: the world.
-        theta: [12], the policy's parameters at the start.
-        n: the size of a group.
-        groups: how many groups a step averages over.
-        steps: how many steps.
-        rate: the learning rate.
-        baseline: as for `estimates`.
-        temperature: at which responses are sampled.
-        seed: of the first step's samples.
-    Returns: steps + 1 values, nats.
-    """
-    sampler = log_policy(theta)  # [9]
-    proposal = log_policy(theta, temperature)  # [9]
-    theta = theta.clone()
-    values = [toy.kl(theta).item()]
-    for step in range(steps):
-        y = sample(proposal, groups, n, seed + step)  # [groups, n]
-        theta -= rate * estimates(toy, theta, sampler, y, baseline=baseline).mean(0)
-        values.append(toy.kl(theta).item())
-    return values
-
-
-def descents(toy: Toy, theta: Tensor, steps: int, seed: int) -> pd.DataFrame:
-    """`descend` by several estimates of the gradient, a column each."""
-    options_by_name = {
-        "equation 8, n = 10": {"n": 10, "baseline": False},
-        "equation 11, n = 10": {"n": 10},
-        "equation 11, n = 4": {"n": 4},
-        "equation 11, n = 10, temperature .7": {"n": 10, "temperature": 0.7},
-    }
-    columns = {}
-    for name, options in options_by_name.items():
-        columns[name] = descend(toy, theta, steps=steps, seed=seed, **options)
-    return pd.DataFrame(columns)

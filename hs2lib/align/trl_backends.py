@@ -102,6 +102,29 @@ def dpo_rows(items: Sequence[Item]) -> Dataset:
     return Dataset.from_list(rows)
 
 
+def fit(
+    policy: Policy,
+    items: Sequence[Item],
+    validation: Sequence[Item],
+    objective: Objective,
+    recipe: Recipe,
+    parent: Path,
+    **options: object,
+) -> TrainingResult:
+    """Train in place as `hs2lib.train.trainer.fit` does, by the TRL trainer with this objective.
+
+    Raises: ValueError for an objective that TRL does not have, and as `fit_sft` and `fit_dpo`.
+    """
+    if objective.name == objectives.sft().name:
+        return fit_sft(policy, items, validation, recipe, parent, **options)
+    beta = getattr(recipe, "beta", 1.0)
+    if objective.name == objectives.dpo(beta).name:
+        return fit_dpo(policy, items, validation, beta, recipe, parent, **options)
+    raise ValueError(
+        f"backend 'trl' trains by TRL's own loss, not by {objective.name}: take backend 'groups'"
+    )
+
+
 def fit_sft(
     policy: Policy,
     items: Sequence[Item],

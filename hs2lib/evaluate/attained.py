@@ -28,6 +28,9 @@ from hs2lib.train.recipes import SteerLM2
 
 PROMISED = "log P(a|x,y)"  # of the target: what SteerLM 2.0 trains towards
 
+# Two estimates of the same gradient.
+ESTIMATORS = ("equation 8, no baseline", "equation 11, baseline b'")
+
 
 def names(iterations: int) -> list[str]:
     """The policies' names in tables; the last one has the method's own name."""
@@ -174,7 +177,7 @@ def examples(
 
 
 def toy_title(descents: pd.DataFrame) -> str:
-    """The message of the toy's figure. descents: as `hs2lib.align.steerlm2.descents`."""
+    """The message of the toy's figure. descents: of notebook 12, a column a way."""
     last = descents.iloc[-1]
     return (
         f"At n = 10 the descent ends {last['equation 11, n = 10']:.1g} nats from the optimum with "
@@ -185,9 +188,9 @@ def toy_title(descents: pd.DataFrame) -> str:
 def errors_sentence(errors: pd.DataFrame) -> str:
     """What the baseline does to bias and variance of the toy's estimate, at the most samples.
 
-    errors: as `hs2lib.align.steerlm2.errors`.
+    errors: of notebook 12, a row for each n and estimator.
     """
-    without, with_baseline = steerlm2.ESTIMATORS
+    without, with_baseline = ESTIMATORS
     most = errors[errors.n == errors.n.max()].set_index("estimator")
     fewest = errors[errors.n == errors.n.min()].set_index("estimator")
     ratios = [table.variance[without] / table.variance[with_baseline] for table in (fewest, most)]
@@ -219,9 +222,9 @@ def derivation(errors: pd.DataFrame, descents: pd.DataFrame) -> list[str]:
 
     Paper: section 4.5, equations 8 and 11; silent on the bias.
 
-    errors: as `hs2lib.align.steerlm2.errors`. descents: as `hs2lib.align.steerlm2.descents`.
+    errors: of notebook 12, a row for each n and estimator. descents: a column for each way.
     """
-    without, with_baseline = steerlm2.ESTIMATORS
+    without, with_baseline = ESTIMATORS
     bias = errors.pivot(index="n", columns="estimator", values="bias")
     variance = errors.pivot(index="n", columns="estimator", values="variance")
     fewest = bias.index[0]
@@ -254,7 +257,7 @@ def derivation(errors: pd.DataFrame, descents: pd.DataFrame) -> list[str]:
 
 
 def variance_sentence(variances: pd.DataFrame) -> str:
-    """What the baseline buys on the policy. variances: as `steerlm2.real_variances`."""
+    """What the baseline buys on the policy. variances: of notebook 12, a row a prompt."""
     ratio = variances.ratio
     return (
         f"On this policy the baseline divides the variance of a group's gradient "
@@ -264,7 +267,7 @@ def variance_sentence(variances: pd.DataFrame) -> str:
 
 
 def iteration_sentences(summary: pd.DataFrame, recipe: SteerLM2) -> list[str]:
-    """What the iterations say, a sentence each. summary: as `hs2lib.align.steerlm2.summary`."""
+    """What the iterations say, a sentence each. summary: of notebook 12, a row an iteration."""
     effective_samples = summary["effective samples"].mean()
     lines = [
         f"Samples were drawn at temperature {recipe.temperature:g} and top-p {recipe.top_p:g}; "

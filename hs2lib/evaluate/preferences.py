@@ -214,7 +214,7 @@ def pull_in_words(beta: float, moved: pd.DataFrame) -> list[str]:
 def chosen_in_words(validation: pd.DataFrame, kept: int) -> str:
     """Why the share of watched pairs in order may be too high; "" where none were held out.
 
-    validation: the second table of `hs2lib.align.dpo.curves`. kept: the step whose weights stay.
+    validation: the second table of `progress.curves`. kept: the step whose weights stay.
     """
     if validation.empty or kept == 0:
         return ""

@@ -12,7 +12,7 @@ Paper: section 3, "Training". What is measured of the result is in `hs2lib.evalu
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.saved import SOURCES, device
 from hs2lib.names import OWN_PAIRS
 from hs2lib.runs.setup import Setup
-from hs2lib.train import items, objectives, progress, recipes
+from hs2lib.train import items, objectives, recipes
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import Objective
 from hs2lib.train.trainer import TrainingResult, fit
@@ -202,14 +202,11 @@ class Prepared:
         items: by part.
         counts: how many items there are and were left out, a row for each number, a column for
             each part.
-        arguments: what `prepare` was asked to do in another way than the recipe's, for the run's
-            manifest.
         units: what a label of each output is divided by to be trained on (`units_of`); () for 1.
     """
 
     items: dict[str, list[Item]]
     counts: pd.DataFrame
-    arguments: dict[str, object] = field(default_factory=dict)
     units: tuple[float, ...] = ()
 
 
@@ -231,31 +228,23 @@ def item_maker(recipe: recipes.RewardModel) -> ItemMaker:
     return partial(items.compared, attribute=recipe.compare, ties=recipe.ties)
 
 
-def prepare(
-    model: RewardModel, data: Parts, setup: Setup, *, make: ItemMaker | None = None
-) -> Prepared:
+def prepare(model: RewardModel, data: Parts, setup: Setup) -> Prepared:
     """Every group of every part as an item of token sequences and targets.
 
     Args:
         model: whose tokenizer and outputs they are for.
         data: the groups.
         setup: with the recipe.
-        make: another way to make items than the recipe's, such as one with labels dealt at random.
 
     Raises:
         ValueError: as `items.rated`, for rows without any label and groups that are too long.
     """
-    make_items = make or item_maker(setup.recipe)
+    make_items = item_maker(setup.recipe)
     items_of = {}
     counts = {}
     for part, groups in data.groups.items():
         items_of[part], counts[part] = make_items(model, groups, too_long=setup.recipe.too_long)
-    return Prepared(
-        items_of,
-        pd.DataFrame(counts),
-        {"make": make} if make else {},
-        units_of(model, data, setup),
-    )
+    return Prepared(items_of, pd.DataFrame(counts), units_of(model, data, setup))
 
 
 # What needs no training
@@ -401,8 +390,8 @@ def train(
     )
     multiply_head(model, units)
     if objective is None:
-        return replace(result, arguments=prepared.arguments)
-    return replace(result, arguments=prepared.arguments | {"objective": objective})
+        return result
+    return replace(result, arguments={"objective": objective})
 
 
 def multiply_head(model: RewardModel, factors: Sequence[float]) -> None:
@@ -416,64 +405,6 @@ def multiply_head(model: RewardModel, factors: Sequence[float]) -> None:
         for parameter in model.head.parameters():  # weight [A, H], and a bias [A] if it has one
             by_output = torch.tensor(factors, dtype=parameter.dtype, device=parameter.device)
             parameter.mul_(by_output.view(-1, *[1] * (parameter.dim() - 1)))
-
-
-def shortest_differing(groups: Sequence[Group], number: int = 4) -> list[Group]:
-    """The groups with the shortest responses, of which no two are equal.
-
-    Of two equal responses none can be learnt as better. Groups whose responses are all equally good
-    come last, for the same reason.
-    """
-    differing = []  # (whether it is a tie, characters of the responses, group)
-    for group in groups:
-        texts = [response.text for response in group.responses]
-        if len(set(texts)) == len(texts):
-            if group.preference is None:
-                tied = len({response.labels for response in group.responses}) == 1
-            else:
-                tied = group.preference == 0
-            differing.append((tied, sum(map(len, texts)), group))
-    differing.sort(key=lambda pair: pair[:2])
-    return [group for _, _, group in differing[:number]]
-
-
-def learn_by_heart(
-    groups: Sequence[Group],
-    attributes: Sequence[str],
-    setup: Setup,
-    *,
-    objective: Objective | None = None,
-    units: Sequence[float] = (),
-) -> pd.Series:
-    """The loss of the small base at each of fifty steps on a few groups.
-
-    A sound trainer brings it near zero. It checks the trainer and the loss, not the base that the
-    recipe trains. Two equally good responses are left out: their loss does not go below log 2.
-    Paper: silent.
-
-    Args:
-        groups: to learn.
-        attributes: the outputs.
-        setup: with the recipe and the folder.
-        objective: another loss than the recipe's.
-        units: of the labels, as `Prepared.units`.
-    """
-    recipe = setup.recipe
-    model = RewardModel.new("small", attributes=attributes, seed=recipe.seed)
-    make_items = item_maker(replace(recipe, ties="leave out"))
-    train_items, _ = make_items(model, groups)
-    quick = recipes.Recipe(
-        steps=50,
-        batch=len(train_items),
-        learning_rate=2e-3,
-        warmup=0,
-        autocast="float32",
-        save_every=50,
-    )
-    loss = objective or objectives.named(recipe.objective, units=units)
-    result = fit(model, train_items, [], loss, quick, setup.folder / "by-heart")
-    training, _ = progress.curves(result.history)
-    return training.loss
 
 
 # The folder

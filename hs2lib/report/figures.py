@@ -761,7 +761,7 @@ def cross(slopes: pd.DataFrame, own: dict[str, tuple[str, ...]], *, title: str =
 def toy(descents: pd.DataFrame, errors: pd.DataFrame, title: str = "") -> Figure:
     """The toy of SteerLM 2.0: descent to the optimum, and the variance with and without baseline.
 
-    descents and errors: as from `hs2lib.align.steerlm2.descents` and `errors`. title: the message.
+    descents and errors: of notebook 12. title: the message.
     """
     fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
     for name, values in descents.items():

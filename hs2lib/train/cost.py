@@ -11,10 +11,8 @@ forward, 4 N backward), at a share of the accelerator's peak, `USED`. Paper: sil
 from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
-import torch
 
 from hs2lib import paper
-from hs2lib.engine.attention import CHUNK, HELD_BYTES
 from hs2lib.runs import parameters
 
 if TYPE_CHECKING:
@@ -52,7 +50,7 @@ AT_ONCE = 64  # responses that share one read of the weights while they are samp
 LAYERS = 80
 WIDTH = 8192
 VOCABULARY = 128256
-INSIDE = 595200  # bytes of a token in the layer that is computed again (see `held`)
+INSIDE = 595200  # bytes of a token in the layer that is computed again
 
 BUDGET = 8192  # tokens of a micro-batch
 
@@ -98,22 +96,13 @@ def dry_run(
 
     Returns:
         Rows (stage, quantity, arithmetic, value, unit).
-
-    Raises:
-        ValueError: nothing is to be done.
     """
-    total_tokens = [work.trained + work.scored + work.sampled for work in stages.values()]
-    if parameters <= 0 or not any(total_tokens):
-        raise ValueError(
-            f"a model of {parameters:g} weights and {len(stages)} stages without a token are no run"
-        )
     rows = _time_rows(parameters, stages)
     hours = 0.0
     for _, _, _, value, unit in rows:
         if unit == "GPU hours":
             hours += value
-    trains = any(work.trained for work in stages.values())
-    rows += _memory_rows(parameters, gpus, other_models, budget, trains)
+    rows += _memory_rows(parameters, gpus, other_models, budget)
     rows.append(("all", "time", "sum of the above", hours, "GPU hours"))
     rows.append(("all", "wall time", f"{hours:.3g} GPU hours / {gpus} GPUs", hours / gpus, "hours"))
     return pd.DataFrame(rows, columns=["stage", "quantity", "arithmetic", "value", "unit"])
@@ -149,27 +138,21 @@ def _time_rows(parameters: float, stages: dict[str, Work]) -> list[tuple]:
     return rows
 
 
-def _memory_rows(
-    parameters: float, gpus: int, other_models: float, budget: int, trains: bool
-) -> list[tuple]:
-    """The rows of `dry_run` on the memory of one GPU; trains: whether anything is trained."""
+def _memory_rows(parameters: float, gpus: int, other_models: float, budget: int) -> list[tuple]:
+    """The rows of `dry_run` on the memory of one GPU that trains."""
     n = parameters
     parts = []  # (name, arithmetic, bytes)
-    if trains:
-        text = f"N = {n:.3g} x (4 weights + 4 gradients + 8 AdamW) bytes / {gpus} GPUs"
-        parts.append(("weights, gradients, optimiser", text, 16 * n / gpus))
-        text = (
-            f"{budget:,} tokens x ({LAYERS} layers x {WIDTH:,} x 4 bytes + "
-            f"{INSIDE:,} of the layer computed again)"
-        )
-        parts.append(("activations", text, budget * (LAYERS * WIDTH * 4 + INSIDE)))
-        text = (
-            f"2 layers x N / {LAYERS} x 4 bytes + "
-            f"embeddings and head, {VOCABULARY:,} x {WIDTH:,} x 16"
-        )
-        parts.append(("gathered to compute in", text, 8 * n / LAYERS + 16 * VOCABULARY * WIDTH))
-    else:
-        parts.append(("weights", f"N = {n:.3g} x 4 bytes / {gpus} GPUs", 4 * n / gpus))
+    text = f"N = {n:.3g} x (4 weights + 4 gradients + 8 AdamW) bytes / {gpus} GPUs"
+    parts.append(("weights, gradients, optimiser", text, 16 * n / gpus))
+    text = (
+        f"{budget:,} tokens x ({LAYERS} layers x {WIDTH:,} x 4 bytes + "
+        f"{INSIDE:,} of the layer computed again)"
+    )
+    parts.append(("activations", text, budget * (LAYERS * WIDTH * 4 + INSIDE)))
+    text = (
+        f"2 layers x N / {LAYERS} x 4 bytes + embeddings and head, {VOCABULARY:,} x {WIDTH:,} x 16"
+    )
+    parts.append(("gathered to compute in", text, 8 * n / LAYERS + 16 * VOCABULARY * WIDTH))
     if other_models:
         text = f"{other_models:g} x N x 4 bytes / {gpus} GPUs"
         parts.append(("frozen models", text, other_models * 4 * n / gpus))
@@ -177,81 +160,6 @@ def _memory_rows(
     verdict = "fits" if total < 0.9 * MEMORY else "does not fit: more GPUs, or a smaller budget"
     parts.append(("together", f"of {MEMORY / 1e9:.0f} GB, a tenth left free: {verdict}", total))
     return [("memory", name, text, size / 1e9, "GB a GPU") for name, text, size in parts]
-
-
-def bytes_a_process(
-    model: torch.nn.Module, processes: int, tokens: int = BUDGET
-) -> dict[str, float]:
-    """Bytes that each of so many processes holds at most while it trains a model, by phase.
-
-    Paper: silent. Checked against the bytes that one, two and four processes took on a CPU
-    (at the tag `science-1`).
-
-    Args:
-        model: a reward model or policy, on the meta device too, so that none of its weights is
-            read. What it does not train (under adapters) is held in float32, and is shared out as
-            the rest is.
-        processes: that share the model out; one holds it whole.
-        tokens: of a micro-batch.
-
-    Returns:
-        "weights": once they are read. "step": with gradients and AdamW's two moments. "compute":
-        that, the layers gathered or cast to bfloat16, and activations of `tokens` tokens, where
-        each layer's are computed twice (checkpointing).
-    """
-    config = model.backbone.config.get_text_config()
-    layer_classes = set(model.backbone._no_split_modules or ())
-    layer_sizes = [
-        sum(map(torch.numel, module.parameters()))
-        for module in model.modules()
-        if type(module).__name__ in layer_classes
-    ]
-    n_weights = sum(map(torch.numel, model.parameters()))
-    n_trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    weights = 4 * n_weights / processes
-    step = (4 * n_weights + 12 * n_trained) / processes
-    # copied: bytes more of each weight of the vocabulary projection: it in bfloat16 and, alone, a
-    # gradient that is added to the last.
-    if processes > 1:
-        # Two layers in bfloat16 and the gradient of one; embeddings and heads whole.
-        gathered = 8 * max(layer_sizes) + 8 * (n_weights - sum(layer_sizes))
-        copied = 2
-    else:
-        gathered = 2 * max(layer_sizes)  # a layer's casts
-        copied = 6
-    width = config.hidden_size
-    vocabulary = config.vocab_size
-    n_heads = config.num_attention_heads
-    n_key_heads = getattr(config, "num_key_value_heads", n_heads)
-    head_width = getattr(config, "head_dim", None) or width // n_heads
-    # In the layer that is computed again each token has, when the way back is in its MLP:
-    # - from the way there, both norms' results (4 bytes a number), five copies of them for the
-    #   projections (2), and the state between (4);
-    # - queries, keys, values and what attention gave (2), its log-sum-exps, and the positions'
-    #   cosines and sines (4);
-    # - two inner states of the MLP and the activation of one (2);
-    # - from the way back, the gradient of the result (4), and three inner ones (2).
-    inside_layer = tokens * (
-        26 * width
-        + 12 * config.intermediate_size
-        + 4 * head_width * (n_heads + n_key_heads)
-        + 4 * n_heads
-        + 8 * head_width
-    )
-    peak = inside_layer
-    if model.causal:  # the vocabulary projection, before any layer's way back
-        at_projection = (
-            min(HELD_BYTES, 2 * vocabulary * tokens)
-            + vocabulary * (6 * CHUNK + copied * width)
-            + 14 * width * tokens
-        )
-        peak = max(inside_layer, at_projection)
-    between_layers = tokens * 4 * width * len(layer_sizes)
-    return {
-        "weights": weights,
-        "step": step,
-        "compute": step + gathered + between_layers + peak,
-    }
 
 
 def settings(recipe: "Settings") -> pd.DataFrame:

@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,7 @@ class Prepared:
 
     training: list[Item]
     validation: list[Item]
-    counts: dict[str, dict[str, int]]
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def watched(self) -> list[Item]:
@@ -288,19 +288,6 @@ def cut(groups: Iterable[Group], shares: dict[str, float], seed: int = 0) -> dic
             f"{len(clusters)} different first messages leave no group for {', '.join(empty)}"
         )
     return parts
-
-
-def padded_tokens(items: Sequence[Item], size: int = 8) -> int:
-    """Tokens that padded batches of `size` rows would compute: what prefix trees save.
-
-    Rows go into batches as they come.
-    """
-    lengths = [len(sequence) for item in items for sequence in item.sequences]
-    total = 0
-    for start in range(0, len(lengths), size):
-        batch = lengths[start : start + size]
-        total += max(batch) * len(batch)
-    return total
 
 
 def tokens(token_groups: Iterable[Sequence]) -> int:

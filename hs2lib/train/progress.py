@@ -1,7 +1,6 @@
 """Progress of a training: a log file, and live curves in a notebook."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -15,8 +14,6 @@ from hs2lib.engine.chat import NINE
 from hs2lib.report import style
 from hs2lib.runs import progress
 from hs2lib.stats.metrics import METRICS
-
-Tables = tuple[pd.DataFrame, pd.DataFrame]  # of training and of validation
 
 
 class Log(TrainerCallback):
@@ -61,14 +58,10 @@ class Log(TrainerCallback):
 
 
 class Live(TrainerCallback):
-    """In a notebook the curves so far, in place of the last ones, at most every five seconds."""
+    """In a notebook the loss so far, in place of the last figure, at most every five seconds."""
 
     drawn = 0.0  # when the curves were drawn last, seconds
     handle = None  # of the notebook's output that is drawn anew
-
-    def __init__(self, tables: Callable[[list[dict]], Tables] | None = None) -> None:
-        """tables: makes the two tables of a history, as `hs2lib.align.dpo.curves`."""
-        self.tables = tables or curves
 
     def on_log(
         self,
@@ -83,7 +76,7 @@ class Live(TrainerCallback):
             return
         if time.time() - self.drawn < 5 and state.global_step < state.max_steps:
             return
-        figure = draw(*self.tables(state.log_history))
+        figure = draw(*curves(state.log_history))
         self.drawn = time.time()
         step = f"step {state.global_step} of {state.max_steps}"
         figure.suptitle(step, fontsize=9)
@@ -95,7 +88,7 @@ class Live(TrainerCallback):
             self.handle = display(figure, display_id=True, metadata=words)
 
 
-def curves(history: list[dict]) -> Tables:
+def curves(history: list[dict]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Tables of training and of validation, a row a logged step.
 
     Training: step, epoch, loss, gradient norm, learning rate. Validation: step, epoch, loss and the
@@ -120,39 +113,15 @@ def _with_sorted_columns(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(training: pd.DataFrame, validation: pd.DataFrame) -> Figure:
-    """Loss in training and on validation by step, and what else validation says.
-
-    On the right is Pearson's R of each attribute, or the accuracy, whichever validation has. Where
-    it has neither, as before the first validation and in PPO, the loss stands alone.
-
-    training, validation: the tables of `curves`.
-    """
-    pearson = [name for name in validation.columns if name.startswith("Pearson ")]
-    measured = pearson or list(validation.columns.intersection(["accuracy"]))
-    n_panels = 2 if measured and len(validation) else 1
-    fig = Figure(figsize=(4.5 * n_panels, 2.8), layout="constrained")
-    panels = fig.subplots(1, n_panels, sharex=True, squeeze=False)[0]
-    left = panels[0]
-    left.plot(
-        training.step, training.loss, color=style.BLUE, alpha=0.5, label="training, each step"
-    )
+    """Loss in training and on validation by step; arguments as `curves` returns them."""
+    fig = Figure(figsize=(4.5, 2.8), layout="constrained")
+    ax = fig.subplots()
+    ax.plot(training.step, training.loss, color=style.BLUE, alpha=0.5, label="training, each step")
     if len(validation):
-        left.plot(
+        ax.plot(
             validation.step, validation.loss, "o-", color=style.VERMILLION, ms=4, label="validation"
         )
-    left.set(xlabel="step", ylabel="loss")
-    left.xaxis.get_major_locator().set_params(integer=True)  # of both panels: they share it
-    left.legend()
-    if n_panels == 1:
-        return fig
-    right = panels[1]
-    for name in measured:
-        label = name.removeprefix("Pearson ")
-        right.plot(validation.step, validation[name], "o-", ms=4, label=label)
-    ylabel = "Pearson's R on validation" if pearson else "accuracy on validation"
-    right.set(xlabel="step", ylabel=ylabel)
-    if pearson:
-        right.legend(fontsize=7)
-    else:
-        right.set_ylim(-0.03, 1.03)  # a hundredth more or less is no trend
+    ax.set(xlabel="step", ylabel="loss")
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.legend()
     return fig

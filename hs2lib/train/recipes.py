@@ -429,13 +429,12 @@ class PPO(Begun, OwnRatings, Sampled, Written, Rows, Aligned):
     )
     critic: str = setting(
         "separate",
-        "own model (reference code), or a head on the policy, or the mean of an answer's group",
-        one_of=("separate", "shared", "group"),
+        "own model (reference code), or the mean of an answer's group",
+        one_of=("separate", "group"),
     )
     critic_rate: float = setting(
         10.0, "learning rate of a separate critic over the policy's; reference code", 0, 1000
     )
-    value_weight: float = setting(1.0, "of the value loss, for a shared critic", 0, 1000)
     buffer: int = setting(128, "prompts answered in a round; paper: section 4.4", 1, 100_000)
     passes: int = setting(1, "over the answers of a round; reference code", 1, 100)
     kl_weight: float = setting(0.003, "of the KL in the reward; paper: section 4.4", 0, 100)

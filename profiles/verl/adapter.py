@@ -114,8 +114,7 @@ _FILE, _HERE = (
 
 # What has no key there: why, or where it went.
 WITHOUT = {
-    "critic": 'verl\'s critic is a model of its own; "shared" is refused here',
-    "value_weight": "of a shared critic alone",
+    "critic": 'verl\'s critic is a model of its own; "group" is refused here',
     "normalise": "verl always brings advantages to mean 0 and SD 1; false is refused here",
     "unfinished": "no counterpart: verl also trains on answers that are cut off, and on the reward of what there is",
     "validate_every": "in trainer.test_freq, where n_validate asks for it",
@@ -168,7 +167,7 @@ def values(tier: str, **more) -> SimpleNamespace:
     del parameters["recipe"]
     v = SimpleNamespace(**parameters | vars(recipe) | more)
     if v.critic != "separate" or not v.normalise:
-        raise ValueError("verl has neither a shared critic nor advantages that are not normalised")
+        raise ValueError("verl has neither a group critic nor advantages that are not normalised")
     return v
 
 

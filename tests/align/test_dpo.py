@@ -393,13 +393,3 @@ def test_training_takes_another_objective_too_and_says_so(tmp_path):
     assert margins["own"] > 0 > margins["reversed"]
     with pytest.raises(ValueError, match="backend 'trl' trains by TRL's own loss, not by reversed"):
         preferences.train(policy, items, setup_of(tmp_path, backend="trl"), objective=reversed_loss)
-
-
-def test_before_training_no_accuracy_is_drawn():
-    """At step 0 every margin is 0 but for rounding, and the share in the right order would be of rounding."""
-    history = [
-        {"step": step, "epoch": 0.0, "eval_loss": 0.7, "eval_accuracy": 0.25} for step in (0, 2)
-    ]
-    training, validation = preferences.curves(history)
-    assert training.empty and validation.accuracy.isna().tolist() == [True, False]
-    assert preferences.curves([])[1].empty

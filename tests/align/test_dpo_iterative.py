@@ -162,7 +162,8 @@ def test_what_was_put_in_place_of_the_methods_own_is_recorded(own_policy):
         pair=two_at_random,
         objective=loss,
     )
-    assert drawn.arguments == {"pair": two_at_random, "objective": loss, "reward_model": "lengths"}
+    assert drawn.arguments == {"pair": two_at_random, "reward_model": "lengths"}
+    assert drawn.rounds[0].result.arguments == {"objective": loss}
 
 
 def run(folder: Path, callbacks=()) -> str:

@@ -457,15 +457,3 @@ def test_training_takes_another_objective_too_and_says_so(tmp_path):
     assert other.history[0]["loss"] == pytest.approx(2 * plain.history[0]["loss"])
     with pytest.raises(ValueError, match="backend 'trl' trains by TRL's own loss, not by twice"):
         sft.train(policy, items, setup_of(tmp_path, backend="trl"), objective=doubled)
-
-
-def test_perplexity_is_that_of_the_conversations_that_are_watched(tmp_path, tiny_policy):
-    """Its logarithm is the loss, of the held-out part where there is one."""
-    setup = setup_of(tmp_path, n_prompts=10)
-    items = sft.prepare(tiny_policy, sft.load_conversations(setup), setup)
-    table = sft.perplexity({"base": tiny_policy}, items, setup)
-    assert items.watched_name == "held-out"
-    assert table["loss, nats a token"]["base"] == pytest.approx(
-        sft.nll(tiny_policy, items.validation), rel=1e-6
-    )
-    assert np.log(table.perplexity["base"]) == pytest.approx(table["loss, nats a token"]["base"])

@@ -5,17 +5,22 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import forked
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from cells import source
 from tiny_training import Slow, setup_in
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from hs2lib.align import steerlm2
+from hs2lib.align import common, steerlm2
 from hs2lib.data.load import Loaded
+from hs2lib.engine import attention, chat, trees
 from hs2lib.engine.chat import TokenGroup
+from hs2lib.evaluate import attained
 from hs2lib.group import Group, Turn
 from hs2lib.models.policy import Policy, load_policy, unlabelled
 from hs2lib.models.reward_model import RewardModel
@@ -24,9 +29,40 @@ from hs2lib.train import losses
 from hs2lib.train.items import Item
 from hs2lib.train.objectives import steerlm2 as objective
 from hs2lib.train.recipes import SteerLM2
-from hs2lib.train.trainer import Recipe, TrainingResult, fit
+from hs2lib.train.trainer import Recipe, fit
 
-TOY, THETA = steerlm2.random_toy(0), steerlm2.logits(7)
+
+def toy_of_notebook_12(seed: int) -> SimpleNamespace:
+    """What the cells of the notebook's toy define: the nine answers, the estimates and the descent."""
+    names = {
+        "attained": attained,
+        "attention": attention,
+        "chat": chat,
+        "losses": losses,
+        "np": np,
+        "pd": pd,
+        "seed": seed,
+        "steerlm2": steerlm2,
+        "torch": torch,
+        "trees": trees,
+    }
+    for cell in (
+        "optimum-source",
+        "toy-policy",
+        "toy-world",
+        "toy-estimates",
+        "toy",
+        "descent",
+        "real",
+    ):
+        exec(source("12_steerlm2", cell), names)
+    return SimpleNamespace(**names)
+
+
+TOY = toy_of_notebook_12(0)
+THETA = TOY.random_theta(7)
+OPTIMUM = TOY.log_optimum(TOY.log_a, TOY.log_p)
+gradient_of_kl = torch.func.grad(TOY.kl)  # [12] -> [12]
 
 
 # Nine responses, every distribution written out
@@ -34,12 +70,12 @@ TOY, THETA = steerlm2.random_toy(0), steerlm2.logits(7)
 
 def test_the_toy_is_what_it_says():
     """Equation 1 by hand: joint over its sum; and the gradient of KL(P || softmax) in first-token logits is Q - P."""
-    joint = TOY.attributes.exp() * TOY.prior.exp()
-    assert torch.allclose(TOY.optimum.exp(), joint / joint.sum())
-    assert steerlm2.log_policy(THETA).exp().sum() == pytest.approx(1)
+    joint = TOY.log_a.exp() * TOY.log_p.exp()
+    assert torch.allclose(OPTIMUM.exp(), joint / joint.sum())
+    assert TOY.log_policy(THETA).exp().sum() == pytest.approx(1)
     first = lambda p: p.view(3, 3).sum(1)  # noqa: E731
-    exact = first(steerlm2.log_policy(THETA).exp()) - first(TOY.optimum.exp())
-    assert torch.allclose(TOY.gradient(THETA)[:3], exact)
+    exact = first(TOY.log_policy(THETA).exp()) - first(OPTIMUM.exp())
+    assert torch.allclose(gradient_of_kl(THETA)[:3], exact)
 
 
 @pytest.mark.parametrize("baseline", [True, False], ids=["equation 11", "equation 8"])
@@ -47,30 +83,30 @@ def test_the_estimates_mean_converges_to_the_exact_gradient_of_equation_2(baseli
     """Self-normalised weights are biased by about 1/n and b' changes the mean by nothing that
     stays: the error of the mean over 40,000 groups falls with n, and at n = 1000 little but noise
     is left."""
-    sampler = steerlm2.log_policy(steerlm2.logits(3))  # Q' is another policy than theta
-    exact, left = TOY.gradient(THETA), []
+    sampler = TOY.log_policy(TOY.random_theta(3))  # Q' is another policy than theta
+    exact, left = gradient_of_kl(THETA), []
     for n, groups in ((4, 40_000), (40, 40_000), (1000, 8_000)):
-        y = steerlm2.sample(sampler, groups, n)
-        gradients = steerlm2.estimates(TOY, THETA, sampler, y, baseline=baseline)
+        y = TOY.sample(sampler, groups, n, seed=0)
+        gradients = TOY.estimates(THETA, sampler, y, baseline)
         left.append(((gradients.mean(0) - exact).norm() / exact.norm()).item())
     assert left[2] < 0.01 and left[2] < left[1] / 5 < left[0] / 5
 
 
 def test_the_estimate_is_the_gradient_of_the_loss_that_is_trained():
     """Written out in the toy, it must be what autograd makes of `losses.steerlm2_loss`."""
-    sampler = steerlm2.log_policy(steerlm2.logits(3))
-    y = steerlm2.sample(sampler, 5, 10)
+    sampler = TOY.log_policy(TOY.random_theta(3))
+    y = TOY.sample(sampler, 5, 10, seed=0)
     theta = THETA.clone().requires_grad_()
-    targets = losses.steerlm2_targets(TOY.attributes[y], TOY.prior[y], sampler[y])
-    losses.steerlm2_loss(targets, steerlm2.log_policy(theta)[y], sampler[y]).sum().backward()
-    assert torch.allclose(theta.grad, steerlm2.estimates(TOY, THETA, sampler, y).sum(0), atol=1e-12)
+    targets = losses.steerlm2_targets(TOY.log_a[y], TOY.log_p[y], sampler[y])
+    losses.steerlm2_loss(targets, TOY.log_policy(theta)[y], sampler[y]).sum().backward()
+    assert torch.allclose(theta.grad, TOY.estimates(THETA, sampler, y).sum(0), atol=1e-12)
 
 
 def test_the_baseline_lowers_the_variance_and_at_the_optimum_removes_it():
     """Measured: at the start about a half at n = 10, and five sixths at n = 2; where Q_theta is the
     optimum every group gives exactly zero with b', and without it still noise."""
     variance = (
-        steerlm2.errors(TOY, THETA, [2, 10], groups=20_000).set_index(["n", "estimator"]).variance
+        TOY.bias_and_variance(THETA, [2, 10], groups=20_000).set_index(["n", "estimator"]).variance
     )
     ratio = {
         n: variance[n, "equation 11, baseline b'"] / variance[n, "equation 8, no baseline"]
@@ -79,20 +115,20 @@ def test_the_baseline_lowers_the_variance_and_at_the_optimum_removes_it():
     assert ratio[2] < 0.2 and ratio[10] < 0.6
     optimum = THETA.clone()
     for _ in range(600):
-        optimum -= TOY.gradient(optimum)
+        optimum -= gradient_of_kl(optimum)
     assert TOY.kl(optimum) < 1e-12
-    variance = steerlm2.errors(TOY, optimum, [10], groups=2_000).variance
+    variance = TOY.bias_and_variance(optimum, [10], groups=2_000).variance
     assert variance[1] < 1e-10 < 0.05 < variance[0]
 
 
 def test_descent_reaches_the_optimum_with_the_baseline_and_stalls_without():
     """With ten samples equation 8 is pulled towards what was drawn: only b' makes the optimum a point of rest."""
-    with_baseline = steerlm2.descend(TOY, THETA, n=10, steps=150)
+    with_baseline = TOY.descend(THETA, n=10, steps=150)
     assert with_baseline[0] > 0.3 and with_baseline[-1] < 1e-3
-    assert min(steerlm2.descend(TOY, THETA, n=10, steps=150, baseline=False)) > 0.01
+    assert min(TOY.descend(THETA, n=10, steps=150, baseline=False)) > 0.01
     # Samples of temperature .7 under the denominator Q' at temperature 1, as in the paper: the same
     # point of rest.
-    assert steerlm2.descend(TOY, THETA, n=10, steps=300, temperature=0.7)[-1] < 1e-3
+    assert TOY.descend(THETA, n=10, steps=300, temperature=0.7)[-1] < 1e-3
 
 
 # The objective
@@ -135,7 +171,7 @@ def small(seed: int) -> Policy:
 
 def whole(policy: Policy) -> torch.Tensor:
     """log Q(y) [9] of all responses."""
-    sequences = tuple([*PROMPT, *y] for y in steerlm2.RESPONSES.tolist())
+    sequences = tuple([*PROMPT, *y] for y in TOY.answers_of_two.tolist())
     return policy.log_probs([TokenGroup(None, sequences, (len(PROMPT),) * 9)])[0].double()
 
 
@@ -144,9 +180,9 @@ def weighed(
 ) -> list[steerlm2.Weighed]:
     """Samples from the policy; P(a|x,y) is the toy's, P(y|x) the prior's."""
     sampler, out = whole(policy), []
-    for i, y in enumerate(steerlm2.sample(sampler, groups, n, seed)):
-        three = (TOY.attributes[y], prior[y], sampler[y])
-        sequences = tuple([*PROMPT, *steerlm2.RESPONSES[k].tolist()] for k in y)
+    for i, y in enumerate(TOY.sample(sampler, groups, n, seed)):
+        three = (TOY.log_a[y], prior[y], sampler[y])
+        sequences = tuple([*PROMPT, *TOY.answers_of_two[k].tolist()] for k in y)
         read = TokenGroup(Group(f"{i:03d}", (), ()), sequences, (len(PROMPT),) * n)
         out.append(steerlm2.Weighed(read, *(x.numpy() for x in three), np.full(n, 2)))
     return out
@@ -164,7 +200,7 @@ def test_training_drives_the_kl_of_equation_2_below_a_thousandth(tmp_path):
     """The whole way, but for the text: a transformer on the group engine, Items, `fit`, validation by equation 12."""
     prior = whole(small(2))
     policy = small(1)
-    optimum = (TOY.attributes + prior).log_softmax(-1)
+    optimum = (TOY.log_a + prior).log_softmax(-1)
     kl = lambda: (optimum.exp() * (optimum - whole(policy))).sum().item()  # noqa: E731
     start = kl()
     recipe = Recipe(
@@ -215,7 +251,9 @@ def test_the_variance_on_a_policy_is_that_of_the_estimates_written_out():
         torch.stack([-(x - baseline) @ g for x, g in zip(w, each, strict=True)]).var(0).sum().item()
         for baseline in (0, 1 / n)
     ]
-    assert steerlm2.variances(policy, groups) == pytest.approx(expected, rel=1e-3)
+    toy = toy_of_notebook_12(0)
+    toy.variances.__globals__["policy"] = policy
+    assert toy.variances(groups) == pytest.approx(expected, rel=1e-3)
     assert expected[1] < expected[0]
 
 
@@ -332,7 +370,7 @@ def test_each_iteration_has_prompts_of_its_own(tmp_path):
 
 def test_too_few_prompts_are_refused(tmp_path, monkeypatch):
     loaded = Loaded(GROUPS, "own", False)
-    monkeypatch.setattr(steerlm2, "load", lambda *_, **how: loaded)
+    monkeypatch.setattr(common, "load", lambda *_, **how: loaded)
     with pytest.raises(
         ValueError, match="2 prompts are too few for 2 iterations of 2: ask for fewer"
     ):
@@ -448,7 +486,8 @@ def test_two_iterations_sample_from_the_policy_of_the_one_before(models, tmp_pat
     # moved.
     assert [w.read.sequences for w in first] != [w.read.sequences for w in second]
     assert all("eval_distance" in x for i in done for x in i.result.history if "eval_loss" in x)
-    assert history.arguments == {} and history.last is done[1].result
+    assert history.arguments == {"weights": steerlm2.weigh}
+    assert history.last is done[1].result
     again = load_policy("tiny")
     repeated = steerlm2.iterate(again, prior, reward_model, TWICE, setup).iterations
     assert [i.result.history for i in repeated] == [i.result.history for i in done]
@@ -490,42 +529,13 @@ def test_weights_and_loss_of_ones_own_are_used_and_recorded(models, tmp_path):
     history = steerlm2.iterate(
         load_policy("tiny"), *models, prompts, setup, weights=one_weight, objective=own
     )
-    assert history.arguments == {"weights": one_weight, "objective": own}
-    (effective,) = steerlm2.effective_samples(history)
+    assert history.arguments == {"weights": one_weight}
+    assert history.last.arguments == {"objective": own}
+    effective = [group.effective for group in history.iterations[0].training]
     np.testing.assert_allclose(effective, 4, rtol=1e-6)
     assert history.last.history[0]["loss"] == pytest.approx(0, abs=1e-6)
     with pytest.raises(ValueError, match="the recipe's reward is none"):
         steerlm2.iterate(load_policy("tiny"), models[0], None, prompts, setup)
-
-
-def test_the_summary_says_how_far_each_iteration_went(models, sampled):
-    """Two iterations, of which the first chose step 0; without validation prompts there is no distance."""
-    policy, reward_model = models
-    weighed = steerlm2.weigh(sampled, policy, policy, reward_model, steerlm2.TARGET, RECIPE)
-    logged = ([(0, 0.5), (2, 0.7)], [(0, 0.6), (2, 0.2)])
-    iterations = []
-    for seen, best in zip(logged, (0, 2), strict=True):
-        entries = [{"step": step, "eval_distance": distance} for step, distance in seen]
-        result = TrainingResult([{"step": 1, "loss": 1.0}, *entries], best, 0.0, 2, 0.0, Path())
-        iterations.append(steerlm2.Iteration(weighed, [], result))
-    history = steerlm2.History(iterations)
-    summary = steerlm2.summary(history)
-    assert summary["best step"].tolist() == [0, 2]
-    assert summary["distance before"].tolist() == [0.5, 0.6] and summary[
-        "distance best"
-    ].tolist() == [0.5, 0.2]
-    assert summary["effective samples"][0] == pytest.approx(
-        np.mean([one.effective for one in weighed])
-    )
-    assert steerlm2.watched(history).to_numpy().tolist() == [
-        [1, 0, 0.5],
-        [1, 2, 0.7],
-        [2, 0, 0.6],
-        [2, 2, 0.2],
-    ]
-    unwatched = replace(iterations[0].result, history=[])
-    bare = steerlm2.History([steerlm2.Iteration(weighed, [], unwatched)])
-    assert "distance best" not in steerlm2.summary(bare) and steerlm2.watched(bare).empty
 
 
 # Killed and resumed

@@ -4,17 +4,20 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
+from cells import source
 from shared_models import share_models
 
 from hs2lib.data.load import Loaded
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models import derived, reward_training
 from hs2lib.models.reward_model import RewardModel, load_reward_model
-from hs2lib.models.reward_training import Parts
+from hs2lib.models.reward_training import Parts, Prepared
 from hs2lib.runs.setup import Setup
-from hs2lib.train import items, recipes
+from hs2lib.train import items, objectives, progress, recipes
+from hs2lib.train.trainer import fit
 
 TEXTS = ("A short one.", "Another answer, and a longer one.")
 
@@ -228,5 +231,19 @@ def test_kept_ties_do_not_fail_the_check_of_learning_by_heart():
     """A tie costs log 2 at least, so a trainer that is sound would be taken for a broken one."""
     groups = [pair("tie", 0.0), *(pair(str(i), 3.0) for i in range(3))]
     setup = setup_of(objective="bradley-terry", ties="keep")
-    learnt = reward_training.learn_by_heart(groups, ["reward"], setup)
-    assert learnt.iloc[-1] < learnt.iloc[0] / 10
+    names = {
+        "Recipe": recipes.Recipe,
+        "RewardModel": RewardModel,
+        "few": groups,
+        "fit": fit,
+        "model": moved(0, attributes=("reward",)),
+        "objectives": objectives,
+        "prepared": Prepared({}, pd.DataFrame()),
+        "progress": progress,
+        "recipe": setup.recipe,
+        "replace": replace,
+        "reward_training": reward_training,
+        "setup": setup,
+    }
+    exec(source("05_reward_model_training", "overfit-fit"), names)
+    assert len(names["by_heart"]) == 3 and len(names["learnt"]) == 50

@@ -25,12 +25,10 @@ from hs2lib.paths import root
 from hs2lib.stats import metrics
 from hs2lib.train import trainer
 from hs2lib.train.items import (
-    Item,
     cluster,
     compared,
     cut,
     order,
-    padded_tokens,
     rated,
     shares,
     tokens,
@@ -587,12 +585,6 @@ def test_progress_can_be_followed_in_a_file(tmp_path):
         table.to_csv() for table in (training, validation)
     ]
     assert validation.columns[3:5].tolist() == ["MSE helpfulness", "MSE verbosity"]
-
-
-def test_padded_tokens_count_the_longest_row_of_each_batch():
-    """By hand: rows of 3, 1, 2 in batches of two are 2 x 3 and 1 x 2 tokens."""
-    rows = [Item("a", ([1, 2, 3], [1]), np.zeros((2, 1))), Item("b", ([1, 2],), np.zeros((1, 1)))]
-    assert padded_tokens(rows, 2) == 8 and padded_tokens(rows, 3) == 9
 
 
 # Kept work is of the code that made it.
