@@ -23,7 +23,6 @@ from hs2lib.runs.setup import Setup
 from hs2lib.train import objectives
 from hs2lib.train.items import Item, Prepared, cut, labels_of
 from hs2lib.train.objectives import Objective
-from hs2lib.train.recipes import SFT
 
 # What is counted of conversations that become items. Of a conversation that is "too_long" not even
 # the first exchange fits.
@@ -120,11 +119,8 @@ def load_conversations(setup: Setup, choose: Choose = best_paths) -> Conversatio
         choose: a rule in place of `best_paths`.
     Raises: as `hs2lib.data.load.load` and `hs2lib.train.items.cut`.
     """
-    return conversations(load_rows(setup.recipe), setup.recipe, choose)
-
-
-def conversations(loaded: Loaded, recipe: SFT, choose: Choose = best_paths) -> Conversations:
-    """The conversations of rows that are loaded already; otherwise as `load_conversations`."""
+    recipe = setup.recipe
+    loaded = load_rows(recipe)
     shares = {"validation": recipe.validation_share, "train": 1 - recipe.validation_share}
     parts = cut(choose(loaded.groups), shares, recipe.seed)
     return Conversations(loaded, parts["train"], parts["validation"], {"choose": choose})
