@@ -57,7 +57,6 @@ def over_vocabulary(
     batch: Batch,
     hidden: Tensor,
     function: Callable[[Tensor], Tensor],
-    chunk: int = 512,
 ) -> Tensor:
     """A function of the logits at each token of `batch.node`: [P], without gradients.
 
@@ -67,14 +66,13 @@ def over_vocabulary(
         model: the backbone.
         batch: P tokens of it are predicted.
         hidden: the states [T, H] of the batch.
-        function: of logits, float32 [C, V] -> [C].
-        chunk: states at a time.
+        function: of logits, float32 [C, V] -> [C], of 512 states at a time.
     """
     head = projection(model)
     parents = batch.parent[batch.node].to(hidden.device)  # [P], the tokens before those predicted
     parents, inverse = parents.unique(return_inverse=True)  # [S], [P]
     with torch.no_grad():
-        values = [function(head(part).float()) for part in hidden[parents].split(chunk)]
+        values = [function(head(part).float()) for part in hidden[parents].split(512)]
         return torch.cat(values)[inverse]
 
 
