@@ -838,7 +838,8 @@ class PPOTrainer(GroupTrainer):
         return {"loss": -stats["penalised reward"], **stats}
 
 
-# Settings of `PPO` that name no training: its data say what they change, or it does not read them.
+# Settings of `PPO` that do not name a training: the reward and the validation prompts say what the
+# first two change, and best of n alone reads the others.
 FREE = ("n_standard", "n_validate", "n_best_prompts", "n_best")
 
 
