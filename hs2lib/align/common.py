@@ -29,7 +29,11 @@ def load_rows(recipe: Aligned, *, split: str = "", n_prompts: int = 0) -> Loaded
     """
     own = {}
     if isinstance(recipe, OwnRatings):
-        own = {"path": recipe.path or None, "scale": recipe.scale}
+        own = {
+            "path": recipe.path or None,
+            "scale": recipe.scale,
+            "columns": recipe.columns,
+        }
     return load(
         recipe.dataset,
         recipe.source,

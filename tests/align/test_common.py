@@ -24,6 +24,7 @@ def test_rows_are_those_that_the_recipe_names(monkeypatch):
             {
                 "path": "mine.csv",
                 "scale": "1-5",
+                "columns": "",
                 "split": "validation",
                 "n_prompts": 20,
                 "seed": 0,
