@@ -18,6 +18,7 @@ along. Columns with other names are named by the user, and never guessed.
 
 import json
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
@@ -289,10 +290,10 @@ def parse_columns(text: str) -> dict[str, str]:
 
 
 def renamed(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
-    """A row under our names; raises Unclear where it lacks a column that is named."""
+    """A row under our names; raises Fault where it lacks a column that is named."""
     for ours, theirs in columns.items():
         if theirs not in row:
-            raise Unclear(
+            raise Fault(
                 theirs,
                 f"columns names it for {ours}, and the row has: {listed(row)}",
                 "name a column of the file",
@@ -345,7 +346,8 @@ def read_as(columns: Mapping[str, str]) -> str:
 
 
 def _option(columns: Mapping[str, str]) -> str:
-    return f"--columns {','.join(f'{ours}={theirs}' for ours, theirs in columns.items())}"
+    pairs = [f"{ours}={theirs}" for ours, theirs in columns.items()]
+    return f"--columns {shlex.quote(','.join(pairs))}"
 
 
 def _plain(name: str) -> str:
@@ -469,7 +471,7 @@ class Reading:
             try:
                 values = renamed(row, self.named)
                 shape = shape_of(values, self.named)
-            except Unclear as fault:
+            except (Fault, Unclear) as fault:
                 raise DataError(self.path, line, *fault.args) from None
             if shape is One:
                 return "ratings"
@@ -490,6 +492,8 @@ class Reading:
             except Unclear as fault:
                 raise DataError(self.path, line, *fault.args) from None
             except Fault as fault:
+                if self.shape is None:  # of the first row, by whose columns all are read
+                    raise DataError(self.path, line, *fault.args) from None
                 faults.add(line, self._under_its_name(fault))
             except ValidationError as error:
                 for fault in faults_of(error):

@@ -26,7 +26,6 @@ from hs2lib.data.rows import (
     Faults,
     Row,
     Text,
-    Unclear,
     is_csv,
     listed,
     printable,
@@ -337,7 +336,9 @@ def _read_columns(path: Path, columns: Mapping[str, str]) -> dict[str, Column]:
             continue
         try:
             values = renamed(row, columns)
-        except Unclear as fault:
+        except Fault as fault:
+            if found:
+                continue
             raise DataError(path, line, *fault.args) from None
         for name, value in values.items():
             if name not in TEXTS and name not in NAMES:

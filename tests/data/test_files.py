@@ -160,7 +160,7 @@ def test_a_name_that_is_given_to_another_column_leaves_ours_unread(tmp_path):
         ({"instruction": "p", "preferred": "a", "reject": "b"},
          "prompt=instruction,chosen=preferred,rejected=reject"),
         ({"prompt": "p", "Response A": "a", "Response B": "b", "winner": "a"},
-         "response_a=Response A,response_b=Response B"),
+         "'response_a=Response A,response_b=Response B'"),
         ({"query": "p", "completions": ["a"]}, "prompt=query,responses=completions"),
         ({"conversations": []}, "messages=conversations"),
     ],
@@ -192,6 +192,13 @@ def test_a_named_column_that_is_not_there_refuses_the_file(tmp_path):
     rows = [{"prompt": "p", "reply": "r"}] * 2
     message = refused(tmp_path, *rows, columns="response=rply", strict=False)
     assert "field 'rply': columns names it for response, and the row has: prompt, reply" in message
+    rows = [{"prompt": "p", "reply": "r"}, {"prompt": "p"}]
+    message = refused(tmp_path, *rows, columns="response=reply")
+    assert (
+        "line 2, field 'reply': columns names it for response, and the row has: prompt" in message
+    )
+    file = read(tmp_path, *rows, columns="response=reply", strict=False)
+    assert texts(file) == [("p", "r")] and file.set_aside[0].line == 2
 
 
 @pytest.mark.parametrize("text", ["prompt", "=a", "prompt=", "prompt=a,prompt=b"])
