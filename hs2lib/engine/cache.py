@@ -1,7 +1,6 @@
 """Results kept in a JSONL file by content, so that a killed run goes on with what is missing."""
 
 import fcntl
-import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,12 +34,9 @@ class Cache(dict):
             one model in parts. The rows that the first process read then hold for all, and it alone
             writes.
         code: the digest of the code that computes the rows (`hs2lib.code`), where a change of that
-            code calls for new rows. It stands in the first line and in the file's name. If the
-            .jsonl file that you name holds rows of other code, the digest is added to its name, and
-            those rows stay where they are.
+            code calls for new rows. It is one of the settings.
     Raises:
-        ValueError: for a file of other settings, naming them. One model's numbers must not pass for
-            another's.
+        ValueError: for a file of other settings. One model's numbers must not pass for another's.
     """
 
     def __init__(
@@ -55,6 +51,8 @@ class Cache(dict):
     ) -> None:
         super().__init__()
         self.settings = json.loads(json.dumps(settings))
+        if code:
+            self.settings["code"] = code
         self.name = name
         self.check = check
         self.shared = shared
@@ -62,22 +60,9 @@ class Cache(dict):
         if shared and distributed.get_rank():
             self.file = None
         if self.file and self.file.suffix != ".jsonl":
-            self.file /= f"{name}-{content_key(settings, 12)}.jsonl"
-            if code:
-                self.file = _of_code(self.file, code)
-        if code:
-            self.settings["code"] = code
-            if self.file and self._differs_by_code():
-                self.file = _of_code(self.file, code)
+            self.file /= f"{name}-{content_key(self.settings, 12)}.jsonl"
         self._read()
         self.share()
-
-    def _differs_by_code(self) -> bool:
-        """Whether the file holds rows of these settings that other code computed."""
-        settings = _settings_of(self.file)
-        if settings is None or settings == self.settings:
-            return False
-        return settings | {"code": self.settings["code"]} == self.settings
 
     def share(self) -> None:
         """Give all processes the first one's rows if it is shared; all of them call this alike."""
@@ -168,8 +153,12 @@ class Cache(dict):
         begun = not self.settings
         for number, line in enumerate(content.split(b"\n")[:-1], 1):
             row = _row(line)
-            if "key" not in row and isinstance(row.get("settings"), dict):
-                self._check_settings(row["settings"])
+            if "key" not in row and "settings" in row:
+                if row["settings"] != self.settings:
+                    raise ValueError(
+                        f"{self.file} holds {self.name} of other settings, {row['settings']}, "
+                        f"now {self.settings}: remove it, or use another file or a folder"
+                    )
                 begun = True
             elif begun and "key" in row and (not self.check or self.check(row)):
                 self.setdefault(row.pop("key"), row)
@@ -180,18 +169,6 @@ class Cache(dict):
                 )
         return begun
 
-    def _check_settings(self, before: dict) -> None:
-        """Raise ValueError where the settings that the file has are not today's."""
-        now = self.settings
-        differ = [name for name in now | before if now.get(name) != before.get(name)]
-        if differ:
-            name = differ[0]
-            raise ValueError(
-                f"{self.file} holds {self.name} of other settings ({', '.join(differ)} differ; "
-                f"{name} was {before.get(name)!r}, now {now.get(name)!r}): "
-                "remove it, or use another file, or a folder for both"
-            )
-
 
 def _row(line: bytes) -> dict:
     """The JSON object of a line; {} where it holds none."""
@@ -200,23 +177,3 @@ def _row(line: bytes) -> dict:
     except ValueError:
         return {}
     return row if isinstance(row, dict) else {}
-
-
-def _of_code(file: Path, code: str) -> Path:
-    """The name of a file of rows that this code computed."""
-    return file.with_name(f"{file.stem}-{code[:8]}.jsonl")
-
-
-def _settings_of(file: Path) -> dict | None:
-    """The settings that a file says all its rows share; None where it says nothing or is absent."""
-    if not file.exists():
-        return None
-    with file.open("rb") as lines:
-        for line in itertools.islice(lines, 2):  # the first may have been cut by a kill
-            try:
-                settings = json.loads(line)["settings"]
-            except (ValueError, KeyError, TypeError):
-                continue
-            whole = line.endswith(b"\n") and isinstance(settings, dict)
-            return settings if whole else None
-    return None

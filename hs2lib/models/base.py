@@ -20,13 +20,13 @@ from peft import (
 from peft.tuners.tuners_utils import BaseTunerLayer
 from safetensors.torch import load_file, save_file
 from torch import distributed, nn
+from tqdm.auto import tqdm
 
 from hs2lib import code, paths
 from hs2lib.engine import checkpoints
 from hs2lib.engine.attention import alone
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, control_strings, tokenise
-from hs2lib.engine.progress_bar import progress_bar
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.backbones import as_read, load_backbone, load_tokenizer, replace_folder
@@ -279,9 +279,9 @@ class Decoder(nn.Module):
         # What was kept is no progress: a bar that counted it would show a rate that means nothing.
         kept = [results.keys() >= set(keys) for keys in keys_of]
         n_kept = sum(kept)
-        shown = progress and n_kept < len(groups)
+        hidden = not progress or n_kept == len(groups)
         rows = []
-        with progress_bar(len(groups), "group", shown, n_kept) as bar:
+        with tqdm(total=len(groups), initial=n_kept, unit="group", disable=hidden) as bar:
             for start in range(0, len(groups), chunk_size):
                 part = slice(start, start + chunk_size)
                 chunk = groups[part]

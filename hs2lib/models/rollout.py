@@ -36,13 +36,13 @@ import numpy as np
 import tenacity
 import torch
 from torch import distributed
+from tqdm.auto import tqdm
 
 from hs2lib import code
 from hs2lib.engine.attention import computing
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, closing_tokens, prompt_tokens, tokenise
 from hs2lib.engine.decoding import decode, uniforms
-from hs2lib.engine.progress_bar import progress_bar
 from hs2lib.group import Group, Response, Turn
 from hs2lib.names import ADDRESS, BACKENDS, one_of
 
@@ -180,7 +180,7 @@ def rollouts(
         sample = _vllm if backend == "vllm" else _transformers
         total = n * len(own_ids)
         done = total - sum(len(indices) for _, _, indices in missing)
-        with progress_bar(total, "sample", progress, done) as bar:
+        with tqdm(total=total, initial=done, unit="sample", disable=not progress) as bar:
             for id, index, row in sample(
                 policy, missing, special, stop, batch=batch, autocast=autocast, **sampling
             ):

@@ -32,11 +32,11 @@ from typing import Protocol, TextIO
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from IPython import get_ipython
 from IPython.display import HTML, Markdown, display
 from pandas.io.formats.style import Styler
 
 from hs2lib import code, paper, paths
-from hs2lib.engine import pictures
 from hs2lib.group import Group
 from hs2lib.paths import public, read_json, reports, root, run_name, sha256, write
 from hs2lib.report import style, verdict
@@ -656,7 +656,9 @@ def start(notebook: str, namespace: dict) -> Run:
     arrived = {name: namespace[name] for name in known if name in namespace}
     values = parameters.check(arrived, known, f"{notebook}, parameters")
     paths.hide(values)
-    pictures.enable_figures()
+    shell = get_ipython()
+    if shell is not None:
+        shell.enable_matplotlib("inline")  # figures made without pyplot are pictures too
     # Texts and tables are shown whole.
     pd.set_option("display.max_colwidth", None, "display.max_rows", 200)
     random.seed(values.get("seed", 0))

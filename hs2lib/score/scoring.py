@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from safetensors import SafetensorError
+from tqdm.auto import tqdm
 
 from hs2lib.data.files import PromptFile, parse_columns, read_file
 from hs2lib.data.load import own_file
-from hs2lib.engine.progress_bar import progress_bar
 from hs2lib.engine.trees import BUDGET
 from hs2lib.evaluate.rewardbench import weighting_of
 from hs2lib.evaluate.score_meaning import thresholds_in_words
@@ -310,7 +310,7 @@ def _values(
     present = [group for group in groups if group is not None]
     results = None if kept is None else model.kept(kept, "scores", precision)
     values: list[np.ndarray] = []
-    with progress_bar(len(present), "prompt", progress) as bar:
+    with tqdm(total=len(present), unit="prompt", disable=not progress) as bar:
         for chunk in _chunks(present, CHARACTERS * budget):
             n_kept = len(results or ())
             tokens = model.tokenise(chunk)

@@ -9,7 +9,6 @@ from IPython.display import display
 from matplotlib.figure import Figure
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from hs2lib.engine import pictures
 from hs2lib.engine.chat import NINE
 from hs2lib.report import style
 from hs2lib.runs import progress
@@ -81,7 +80,6 @@ class Live(TrainerCallback):
         step = f"step {state.global_step} of {state.max_steps}"
         figure.suptitle(step, fontsize=9)
         words = {"image/png": {"alt": f"Training and validation, {step}."}}
-        pictures.enable_figures()
         if self.handle:
             self.handle.update(figure, metadata=words)
         else:

@@ -698,7 +698,9 @@ def test_another_scorer_s_scores_are_refused(benchmark, tmp_path):
     rewardbench.score(first, model, kept=tmp_path / "k.jsonl")
     with torch.no_grad():
         model.backbone.get_input_embeddings().weight[5] += 1e-3
-    with pytest.raises(ValueError, match=r"model was 'tiny-\w+', now 'tiny-\w+'.*use another file"):
+    with pytest.raises(
+        ValueError, match=r"'model': 'tiny-\w+'.*, now .*'tiny-\w+'.*use another file"
+    ):
         rewardbench.score(first, model, kept=tmp_path / "k.jsonl")
 
 

@@ -4,33 +4,24 @@ import pandas as pd
 import pytest
 from cells import figures_as_text
 from IPython.core.interactiveshell import InteractiveShell
-from matplotlib.figure import Figure
+from IPython.core.pylabtools import select_figure_formats
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from traitlets.config import Config
 from transformers import TrainerState
 
-from hs2lib.engine import pictures
 from hs2lib.train import progress
 
 
 @pytest.fixture
 def shell():
-    yield InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
+    shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
+    select_figure_formats(shell, {"png"})
+    yield shell
     InteractiveShell.clear_instance()
 
 
 def forms(shell, thing):
     return set(shell.display_formatter.format(thing)[0])
-
-
-def test_a_figure_made_without_pyplot_becomes_a_picture(shell):
-    """IPython learns to draw from pyplot's backend alone, and where that is another (MPLBACKEND) never."""
-    curves = progress.draw(
-        pd.DataFrame({"step": [1, 2], "loss": [1.0, 0.5]}), pd.DataFrame(columns=["step", "loss"])
-    )
-    assert forms(shell, curves) == {"text/plain"}
-    pictures.enable_figures()
-    assert forms(shell, curves) == {"text/plain", "image/png"}
 
 
 def test_live_curves_have_no_empty_panel():
@@ -41,16 +32,6 @@ def test_live_curves_have_no_empty_panel():
     only_loss = pd.DataFrame({"step": [2], "loss": [0.7]})
     (ax,) = progress.draw(training, only_loss).axes
     assert len(ax.lines) == 2, "training and validation"
-
-
-def test_a_format_that_the_reader_chose_stays(shell):
-    shell.display_formatter.formatters["image/svg+xml"].for_type(Figure, lambda figure: "<svg/>")
-    pictures.enable_figures()
-    assert forms(shell, Figure()) == {"text/plain", "image/svg+xml"}
-
-
-def test_outside_of_a_notebook_nothing_happens():
-    pictures.enable_figures()
 
 
 def test_live_curves_are_pictures_each_in_place_of_the_last(shell, monkeypatch):
