@@ -27,7 +27,7 @@ from hs2lib.audit import __main__ as audit_command
 from hs2lib.commands import grid, hs2
 from hs2lib.data import check as doctor
 from hs2lib.data.load import load
-from hs2lib.models import backbones, derived
+from hs2lib.models import backbones
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.runs import graph
 from hs2lib.runs.parameters import specification
@@ -84,7 +84,6 @@ NOT_RUN = {
     "xargs ": "it needs verl's environment",
     "export ": "for the next command of the same shell",
     HS2 + "check my.csv --example": "my.csv is there",
-    PYTHON + "-m hs2lib.models.derived": "models/test_derived.py",
     PYTHON + "profiles/": "test_nemo.py, test_verl.py",
     HS2 + "run 06@released": "its models are on the Hub",
     HS2 + "run 06@preferences 13@iteration-1": "minutes",
@@ -214,7 +213,6 @@ def check_module(module, rest):
     """A module that can be run, with options that it has."""
     parsers = {
         "hs2lib.audit": audit_command.parser,
-        "hs2lib.models.derived": derived.parser,
     }
     if module == "hs2lib":
         check_hs2(rest)

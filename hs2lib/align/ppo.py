@@ -707,8 +707,6 @@ def rounds(history: Sequence[dict]) -> pd.DataFrame:
 class PPOTrainer(GroupTrainer):
     """The trainer that samples its items: the loader gives prompts, the policy their responses."""
 
-    less = f"{GroupTrainer.less}, max_new_tokens or buffer"  # what takes less memory
-
     def __init__(
         self,
         *arguments: Any,

@@ -14,37 +14,32 @@ Paper: silent (the reference code uses tensor and pipeline parallelism).
 import copy
 import hashlib
 import json
-import math
 import os
 import shutil
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from accelerate import PartialState, init_empty_weights
-from safetensors import safe_open
-from torch import nn
+from safetensors.torch import save_file
+from torch import distributed, nn
 from torch.distributed import checkpoint
 from torch.distributed.checkpoint import state_dict as states
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import Trainer
-from transformers.trainer_utils import TrainOutput
 
 from hs2lib.engine.attention import prepare, unprepare
-from hs2lib.engine.contract import out_of_memory
 
-WEIGHTS = "model.safetensors"  # the file of a whole checkpoint
+WEIGHTS = "model.safetensors"  # the file of a checkpoint of one process
 PARTS = "sharded"  # the folder of a sharded one, in which each process has its own files
+WHOLE = "whole"  # the mark of a checkpoint of which all is written
 
 _FLAT = states.StateDictOptions(ignore_frozen_params=True, flatten_optimizer_state_dict=True)
-
-# What safetensors calls the types that weights have.
-_DTYPE_NAMES = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
 
 
 def best(folder: Path) -> dict[str, float]:
@@ -54,34 +49,49 @@ def best(folder: Path) -> dict[str, float]:
 
 
 def load_weights(model: nn.Module, folder: Path) -> None:
-    """Put saved weights into the model, in place.
+    """Put saved weights into the model, in place; all processes call this alike.
 
     Raises ValueError where the file does not hold exactly the weights that the model trains.
     """
     trained = _trained_parameters(model)
-    expected_shapes = {name: list(parameter.shape) for name, parameter in trained.items()}
-    with safe_open(folder / WEIGHTS, "pt") as file:
-        saved_shapes = {name: file.get_slice(name).get_shape() for name in sorted(file.keys())}
-        for name in sorted(expected_shapes | saved_shapes):
-            if expected_shapes.get(name) != saved_shapes.get(name):
-                raise ValueError(f"{folder} holds the weights of another model: {name} differs")
-        for name, parameter in trained.items():
-            fill_parameter(parameter, file.get_slice(name))
+    expected = {name: parameter.shape for name, parameter in trained.items()}
+    differing = expected.items() ^ stored_shapes(folder).items()
+    if differing:
+        raise ValueError(
+            f"{folder} holds the weights of another model: {min(differing)[0]} differs"
+        )
+    read_tensors(trained, folder)
 
 
-def save_weights(model: nn.Module, folder: Path, writes: bool = True) -> None:
-    """Write the parameters that training changes.
+def stored_shapes(folder: Path) -> dict[str, torch.Size]:
+    """The shapes of the tensors in a folder's safetensors files, by name."""
+    metadata = checkpoint.HuggingFaceStorageReader(str(folder)).read_metadata()
+    return {name: tensor.size for name, tensor in metadata.state_dict_metadata.items()}
 
-    Of a model with adapters these are a few megabytes, because its base is known by name. Of a
-    sharded model one parameter is gathered at a time. All processes call this alike.
+
+def read_tensors(tensors: Mapping[str, torch.Tensor], folder: Path) -> None:
+    """Fill tensors, in place, from a folder's safetensors files.
+
+    Of a sharded tensor each process reads its own rows alone. All processes call this alike.
+    """
+    reader = checkpoint.HuggingFaceStorageReader(str(folder))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "torch.distributed is")  # that this is the only process
+        checkpoint.load({k: t.detach() for k, t in tensors.items()}, storage_reader=reader)
+
+
+def save_weights(model: nn.Module, folder: Path) -> None:
+    """Write the parameters that training changes; all processes call this alike.
+
+    Of a model with adapters these are a few megabytes, because its base is known by name.
 
     Args:
         model: the model.
         folder: is made where it does not exist.
-        writes: whether this process writes; one of them does.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    export(_trained_parameters(model).items(), folder / WEIGHTS, writes)
+    if is_first():
+        folder.mkdir(parents=True, exist_ok=True)
+    write(_trained_parameters(model), folder / WEIGHTS)
 
 
 def _trained_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -97,25 +107,20 @@ def weights_digest(model: nn.Module, start: bytes = b"") -> str:
     Where the model is sharded, all processes call this alike.
     """
     digest = hashlib.sha256(start)
-    digests_before_rounding = getattr(model, "rounded", {})
-    for name, weight in model.state_dict().items():
-        text = digests_before_rounding.get(name) or weight_digest(name, weight)
+    for name, shard in model.state_dict().items():
+        weight = full_tensor(shard)
+        # The hash counts every bit, in any order. Equal numbers can cancel each other out in it, so
+        # about 64 numbers stand for themselves.
+        sample = weight.flatten()[:: max(1, weight.numel() // 64)].tolist()
+        text = f"{name} {tuple(weight.shape)} {torch.hash_tensor(weight).item()} {sample}"
         digest.update(text.encode())
     return digest.hexdigest()[:16]
 
 
-def weight_digest(name: str, weight: torch.Tensor) -> str:
-    """What a digest of weights takes of one weight; where it is sharded all processes call this."""
-    weight = full_tensor(weight)
-    # The hash counts every bit, in any order. Equal numbers can cancel each other out in it, so
-    # about 64 numbers stand for themselves.
-    sample = weight.flatten()[:: max(1, weight.numel() // 64)].tolist()
-    return f"{name} {tuple(weight.shape)} {torch.hash_tensor(weight).item()} {sample}"
-
-
 def latest_checkpoint(folder: Path) -> Path | None:
-    """The checkpoint to go on from, None before the first."""
-    return max(folder.glob("checkpoint-*"), key=step, default=None)
+    """The checkpoint to go on from, the last that is whole; None before the first."""
+    whole = [mark.parent for mark in folder.glob(f"checkpoint-*/{WHOLE}")]
+    return max(whole, key=step, default=None)
 
 
 def step(folder: Path) -> int:
@@ -130,42 +135,14 @@ def strip(folder: Path) -> None:
     shutil.rmtree(folder / PARTS, ignore_errors=True)
 
 
-def move(staging: Path, target: Path) -> None:
-    """Give a folder that has been written its name, in place of what had it."""
-    target.parent.mkdir(exist_ok=True)
-    shutil.rmtree(target, ignore_errors=True)
-    os.replace(staging, target)
-
-
 class WholeCheckpoints(Trainer):
-    """transformers' Trainer, with the reference code's warm-up and checkpoints of its own.
+    """transformers' Trainer with the reference code's warm-up, resumed from whole checkpoints.
 
-    A checkpoint holds the weights that are trained. It is there whole or not at all.
+    A checkpoint holds the weights that are trained, and a mark once all of it is written.
     """
 
     judged = False  # whether the weights of every checkpoint stay, for a judge to choose among them
     whole = True  # whether checkpoints are whole files of one process, not parts of a sharded model
-    staging: Path | None = None  # where a checkpoint is being written
-    # What takes less memory: as the same run, which goes on, and as another one.
-    less = (
-        "set recipe.checkpointing, and it goes on from {}; "
-        "or anew: method lora, autocast bfloat16, fewer max_tokens"
-    )
-
-    def train(self, **options: object) -> TrainOutput:
-        """Train as transformers does; where no memory is left, say what takes less of it."""
-        try:
-            return super().train(**options)
-        except (MemoryError, RuntimeError) as error:
-            if not out_of_memory(error):
-                raise
-            last_checkpoint = latest_checkpoint(Path(self.args.output_dir))
-            start = last_checkpoint.name if last_checkpoint else "its start"
-            tokens = getattr(self.model, "passed", "some")
-            raise MemoryError(
-                f"no memory is left at step {self.state.global_step + 1}, "
-                f"in or after a pass of {tokens} tokens: {self.less.format(start)}"
-            ) from error
 
     def rate(self, step: int, steps: int) -> float:
         """The learning rate at a step of `steps`, as a share of the recipe's."""
@@ -184,36 +161,24 @@ class WholeCheckpoints(Trainer):
 
     def _save_checkpoint(self, model: nn.Module, trial: object) -> None:
         folder = Path(self.args.output_dir)
-        name = f"checkpoint-{self.state.global_step}"
-        self.staging = self._staging(name)
-        # Called by name, so without a subclass's model card. It writes into `_get_output_dir`.
-        Trainer._save_checkpoint(self, model, trial)
+        latest = folder / f"checkpoint-{self.state.global_step}"
+        if self.args.should_save:
+            shutil.rmtree(latest, ignore_errors=True)  # what a killed process left
+        self.accelerator.wait_for_everyone()
+        Trainer._save_checkpoint(self, model, trial)  # by name: without a subclass's model card
         if self.judged and not self.whole:
-            save_weights(self.model, self.staging / name, self.args.should_save)
+            save_weights(self.model, latest)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
-            older = [path for path in folder.glob("checkpoint-*") if path.name != name]
-            move(self.staging / name, folder / name)
-            for path in older:
-                if self.judged:
-                    strip(path)
+            (latest / WHOLE).touch()
+            for other in folder.glob("checkpoint-*"):
+                if other == latest:
+                    continue
+                if self.judged and (other / WHOLE).is_file():
+                    strip(other)
                 else:
-                    shutil.rmtree(path, ignore_errors=True)
-            shutil.rmtree(self.staging, ignore_errors=True)
+                    shutil.rmtree(other, ignore_errors=True)
         self.accelerator.wait_for_everyone()
-        self.staging = None
-
-    def _get_output_dir(self, trial: object = None) -> str:
-        return str(self.staging or self.args.output_dir)
-
-    def _staging(self, name: str) -> Path:
-        """A fresh folder for what is being written; it gets its name when it is whole."""
-        staging = Path(self.args.output_dir) / f".writing-{name}"
-        if self.args.should_save:
-            shutil.rmtree(staging, ignore_errors=True)  # what a killed process left
-            staging.mkdir(parents=True)
-        self.accelerator.wait_for_everyone()
-        return staging
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         if self.whole and self.args.should_save:
@@ -310,7 +275,7 @@ def shard(model: nn.Module, autocast: str = "float32", part: nn.Module | None = 
             f"{type(backbone).__name__} does not say which of its parts are layers: "
             "train without fsdp"
         )
-    mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
+    mesh = init_device_mesh(device.type, (distributed.get_world_size(),))
     layer_policy = MixedPrecisionPolicy(
         param_dtype=torch.bfloat16 if autocast == "bfloat16" else None,
         reduce_dtype=torch.float32,
@@ -365,42 +330,25 @@ def stream(backbone: nn.Module) -> None:
     layer_types = getattr(config, "layer_types", None)
     config.layer_types = layer_types[:2] if layer_types else None
     prepare(type(backbone)(config).to(backbone.device))
-    file_of = {}
-    for file in sorted(Path(backbone.hs2_weights).glob("*.safetensors")):
-        with safe_open(file, "pt") as opened:
-            file_of |= dict.fromkeys(opened.keys(), file)
+    stored = stored_shapes(backbone.hs2_weights)
     prefix = f"{backbone.base_model_prefix}."
+    parameters = {}
     for name, parameter in backbone.named_parameters():
         spellings = (name, prefix + name, name.removeprefix(prefix))
-        stored_name = next((spelling for spelling in spellings if spelling in file_of), None)
+        stored_name = next((spelling for spelling in spellings if spelling in stored), None)
         if stored_name is None:
             raise ValueError(f"{name} is in no safetensors file of {backbone.hs2_weights}")
-        with safe_open(file_of[stored_name], "pt") as opened:
-            fill_parameter(parameter, opened.get_slice(stored_name))
+        parameters[stored_name] = parameter
+    read_tensors(parameters, backbone.hs2_weights)
     backbone.hs2_verdicts = {("groups", backbone.dtype, backbone.device): ""}
 
 
-@torch.no_grad()
-def fill_parameter(parameter: torch.Tensor, value: Any) -> None:
-    """Fill a parameter, in place.
-
-    Of a sharded parameter each process takes, or reads, its own rows of `value` alone.
-
-    Args:
-        parameter: is filled.
-        value: a tensor, or safetensors' slice of one that lies on disk.
-    """
+def fill_parameter(parameter: torch.Tensor, value: torch.Tensor) -> None:
+    """Fill a parameter, in place; of a sharded one each process takes its own rows of the value."""
     target = parameter.detach()
-    if isinstance(value, DTensor):  # sharded alike
-        target.to_local().copy_(value.detach().to_local())
-    elif isinstance(target, DTensor):
-        local_rows = target.to_local()
-        mesh = target.device_mesh
-        rows_a_process = math.ceil(len(target) / mesh.size())
-        start = mesh.get_local_rank() * rows_a_process
-        local_rows.copy_(value[start : start + len(local_rows)])
-    else:
-        target.copy_(value[:])
+    if isinstance(target, DTensor) and not isinstance(value, DTensor):
+        value = distribute_tensor(value, target.device_mesh, target.placements, src_data_rank=None)
+    target.copy_(value.detach())
 
 
 def full_tensor(tensor: torch.Tensor) -> torch.Tensor:
@@ -408,37 +356,29 @@ def full_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def gathered(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """A few tensors, all of each, as `whole` gives one: adapters, or a head."""
-    return {name: full_tensor(weight) for name, weight in weights.items()}
+def is_first() -> bool:
+    """Whether this is the process that writes: the first of several, or the only one."""
+    return not distributed.is_initialized() or distributed.get_rank() == 0
 
 
-def export(named: Iterable[tuple[str, torch.Tensor]], file: Path, writes: bool) -> None:
-    """Write tensors as safetensors, one gathered at a time, so that no process ever holds them all.
+def gathered(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Tensors as the first process writes them, whole and on the CPU; elsewhere nothing.
 
-    Args:
-        named: (name, tensor) pairs.
-        file: to write.
-        writes: whether this process writes; the others only take part.
+    Where they are sharded all processes call this alike, and one tensor at a time is gathered.
     """
-    named = list(named)
-    header = {"__metadata__": {"format": "pt"}}
-    start = 0
-    for name, tensor in named:
-        stop = start + tensor.numel() * tensor.element_size()
-        header[name] = {
-            "dtype": _DTYPE_NAMES[tensor.dtype],
-            "shape": list(tensor.shape),
-            "data_offsets": [start, stop],
-        }
-        start = stop
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(file if writes else os.devnull, "wb") as out:
-        out.write(len(text).to_bytes(8, "little") + text)
-        for _, tensor in named:
-            full = full_tensor(tensor.detach()).cpu().contiguous()
-            out.write(full.view(torch.uint8).numpy().tobytes())
+    whole = {}
+    for name, weight in weights.items():
+        full = full_tensor(weight.detach())
+        if is_first():
+            whole[name] = full.cpu().contiguous()
+    return whole
+
+
+def write(weights: Mapping[str, torch.Tensor], file: Path) -> None:
+    """Write tensors, sharded ones too, as safetensors; all processes call this alike."""
+    whole = gathered(weights)
+    if is_first():
+        save_file(whole, file, metadata={"format": "pt"})
 
 
 def save_parts(model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
@@ -446,9 +386,8 @@ def save_parts(model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
 
     Each process writes its own part.
     """
-    model_state, optimizer_state = _states(model, optimizer)
     writer = checkpoint.HuggingFaceStorageWriter(str(folder / PARTS), save_distributed=True)
-    checkpoint.save(_tensors(model_state, optimizer_state), storage_writer=writer)
+    checkpoint.save(_tensors(*_states(model, optimizer)), storage_writer=writer)
 
 
 def load_parts(model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
@@ -456,34 +395,28 @@ def load_parts(model: nn.Module, optimizer: Optimizer, folder: Path) -> None:
 
     The number of processes may be another than the one that wrote it.
     """
-    model_state, optimizer_state = _states(model, optimizer)
-    tensors = _tensors(model_state, optimizer_state)
-    reader = checkpoint.HuggingFaceStorageReader(str(folder / PARTS))
-    checkpoint.load(tensors, storage_reader=reader)
-    for prefix, state in (("model", model_state), ("optimizer", optimizer_state)):
-        for name in state:
-            if f"{prefix}.{name}" in tensors:
-                state[name] = tensors[f"{prefix}.{name}"]
-    states.set_model_state_dict(model, model_state, options=states.StateDictOptions(strict=False))
-    states.set_optimizer_state_dict(model, optimizer, optimizer_state, options=_FLAT)
+    weights, moments = _states(model, optimizer)
+    tensors = _tensors(weights, moments)
+    read_tensors(tensors, folder / PARTS)
+    for name in moments:
+        moments[name] = tensors.get(f"optimizer.{name}", moments[name])
+    states.set_optimizer_state_dict(model, optimizer, moments, options=_FLAT)
 
 
 def _states(model: nn.Module, optimizer: Optimizer) -> tuple[dict, dict]:
-    """What training changes, and the optimiser's state with a name for each number.
+    """The parameters that training changes, and the optimiser's state with a name for each number.
 
     Tensors of both are sharded as the model is.
     """
-    names = dict(model.named_parameters())  # tied weights have one name here
-    model_state = states.get_model_state_dict(model, options=_FLAT)
-    weights = {name: weight for name, weight in model_state.items() if name in names}
-    return weights, states.get_optimizer_state_dict(model, optimizer, options=_FLAT)
+    moments = states.get_optimizer_state_dict(model, optimizer, options=_FLAT)
+    return _trained_parameters(model), moments
 
 
-def _tensors(model_state: dict, optimizer_state: dict) -> dict[str, torch.Tensor]:
+def _tensors(weights: dict, moments: dict) -> dict[str, torch.Tensor]:
     """All tensors by name. The rest, rates and the like, are the recipe's and the schedule's."""
     tensors = {}
-    for prefix, state in (("model", model_state), ("optimizer", optimizer_state)):
+    for prefix, state in (("model", weights), ("optimizer", moments)):
         for name, value in state.items():
             if torch.is_tensor(value):
-                tensors[f"{prefix}.{name}"] = value
+                tensors[f"{prefix}.{name}"] = value.detach()
     return tensors

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -18,7 +18,7 @@ from peft import (
     set_peft_model_state_dict,
 )
 from peft.tuners.tuners_utils import BaseTunerLayer
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import distributed, nn
 from tqdm.auto import tqdm
 
@@ -32,6 +32,7 @@ from hs2lib.group import Group
 from hs2lib.models.backbones import as_read, load_backbone, load_tokenizer, replace_folder
 
 STATE = "hs2.json"
+ADAPTERS = "adapter.safetensors"
 
 # Groups that each process computes before their results are written. A run that is killed loses at
 # most these.
@@ -60,8 +61,8 @@ class Decoder(nn.Module):
     attributes: tuple[str, ...] = ()
     causal = False  # whether the backbone has its vocabulary projection
 
-    # The digest of each weight before `frozen` rounded some of them.
-    rounded: Mapping[str, str] = {}
+    # Where `frozen` rounded weights, the fingerprint that they had before.
+    rounded = ""
 
     # What gathers weights that are shared out over processes; `checkpoints.shard` sets it.
     root: nn.Module | None = None
@@ -146,10 +147,7 @@ class Decoder(nn.Module):
         Paper: silent.
         """
         if autocast == "bfloat16" and not self.root:
-            self.rounded = {
-                name: checkpoints.weight_digest(name, weight)
-                for name, weight in self.state_dict().items()
-            }
+            self.rounded = self.fingerprint()
             embeddings = self.backbone.get_input_embeddings().weight
             self.backbone.hs2_dtype = torch.bfloat16
             for module in self.backbone.modules():
@@ -162,9 +160,16 @@ class Decoder(nn.Module):
 
         It changes with the weights, the template, the length and the treatment of control strings.
         """
+        if self.rounded:
+            return self.rounded
         settings = [self.attributes, self.template, self.max_tokens, self.control_text]
         digest = checkpoints.weights_digest(self, json.dumps(settings).encode())
         return f"{Path(self.base).name or 'model'}-{digest}"
+
+    def check_exact(self) -> None:
+        """Raise ValueError where `frozen` rounded the weights."""
+        if self.rounded:
+            raise ValueError("these weights were rounded when the model was frozen: load it again")
 
     @property
     def written(self) -> dict[str, object]:
@@ -355,37 +360,25 @@ class Decoder(nn.Module):
             self.backbone.requires_grad_(True)
         return self
 
-    def write(self, folder: Path, writes: bool = True) -> None:
-        """Write backbone and tokenizer as transformers does.
+    def write(self, folder: Path) -> None:
+        """Write backbone and tokenizer as transformers does, into an existing folder.
 
-        Processes that share the weights out all call this alike. One tensor is gathered at a time.
-
-        Args:
-            folder: an existing folder.
-            writes: whether this process is the one that writes.
+        Processes that share the weights out all call this alike, and the first one writes.
         """
+        weights = None  # transformers takes them from the model
         if self.root:
-            checkpoints.export(
-                self.backbone.named_parameters(), folder / checkpoints.WEIGHTS, writes
-            )
-        if not writes:
-            return
-        if self.root:
-            self.backbone.config.save_pretrained(folder)
-            generation_config = getattr(self.backbone, "generation_config", None)
-            if generation_config is not None:
-                generation_config.save_pretrained(folder)
-        else:
-            self.backbone.save_pretrained(folder)
-        if self.tokenizer is not None:
-            self.tokenizer.save_pretrained(folder)
+            weights = checkpoints.gathered(dict(self.backbone.named_parameters()))
+        if checkpoints.is_first():
+            self.backbone.save_pretrained(folder, state_dict=weights)
+            if self.tokenizer is not None:
+                self.tokenizer.save_pretrained(folder)
 
     def save(self, folder: Path) -> Path:
         """Write the model: safetensors, tokenizer and hs2.json (template, base, revision ..).
 
         All of it is written or nothing. With adapters only these are written, not the backbone
         under them; `load` reads that from where it lay. Several processes call this alike, and the
-        first one writes. Where they share the weights out, one tensor is gathered at a time.
+        first one writes.
 
         Returns:
             The folder.
@@ -394,51 +387,34 @@ class Decoder(nn.Module):
             ValueError: the weights were rounded by `frozen`, or the adapters sit on weights that
                 are on no disk, because others had been merged into them.
         """
-        if self.rounded:
-            raise ValueError("these weights were rounded when the model was frozen: save it before")
+        self.check_exact()
         if self.adapter and self.origin is None:
             raise ValueError(
                 "under these adapters lie weights with others merged in, on no disk: "
                 "merge these too"
             )
-        several = distributed.is_initialized()
-        is_first = not several or distributed.get_rank() == 0
-        if is_first:
-            replace_folder(folder, partial(self._write_all, writes=True))
+        if checkpoints.is_first():
+            replace_folder(folder, self._write_all)
         else:
             with tempfile.TemporaryDirectory() as unused:
-                self._write_all(Path(unused), writes=False)
-        if several:
+                self._write_all(Path(unused))  # the processes gather the weights together
+        if distributed.is_initialized():
             distributed.barrier()
         return Path(folder)
 
-    def _write_all(self, folder: Path, writes: bool) -> None:
-        """Write all that `load` reads into an existing folder.
-
-        Every process calls this, because they gather the weights together. Those whose files are
-        not wanted pass a temporary folder, and `writes` False, which spares them the weights.
-        """
+    def _write_all(self, folder: Path) -> None:
+        """Write all that `load` reads into an existing folder."""
         if self.adapter:
-            weights = checkpoints.gathered(get_peft_model_state_dict(self.backbone))
-            save_file(weights, folder / "adapter.safetensors")
+            checkpoints.write(get_peft_model_state_dict(self.backbone), folder / ADAPTERS)
             self.tokenizer.save_pretrained(folder)
         else:
-            self.write(folder, writes)
-        state = {
-            "attributes": self.attributes,
-            "template": self.template,
-            "control_text": self.control_text,
-            "max_tokens": self.max_tokens,
-            "base": self.base,
-            "revision": self.revision,
-            "origin": self.origin,
-            "adapter": self.adapter,
-            **self._save_more(folder),
-        }
-        (folder / STATE).write_text(json.dumps(state, indent=1) + "\n")
+            self.write(folder)
+        names = ("attributes", "template", "control_text", "max_tokens", "base", "revision")
+        state = {name: getattr(self, name) for name in (*names, "origin", "adapter")}
+        (folder / STATE).write_text(json.dumps(state | self._write_more(folder), indent=1) + "\n")
 
-    def _save_more(self, folder: Path) -> dict:
-        """What a subclass writes into the folder besides; returns what it adds to hs2.json."""
+    def _write_more(self, folder: Path) -> dict:
+        """Write what a subclass has besides; returns what it adds to hs2.json."""
         return {}
 
     @classmethod
@@ -476,9 +452,7 @@ class Decoder(nn.Module):
         model._load_more(folder, state)
         if state["adapter"]:
             model.lora(**state["adapter"])
-            loaded = set_peft_model_state_dict(
-                model.backbone, load_file(folder / "adapter.safetensors")
-            )
+            loaded = set_peft_model_state_dict(model.backbone, load_file(folder / ADAPTERS))
             if loaded.unexpected_keys:
                 raise ValueError(
                     f"{folder}: the adapters do not fit {origin}: {loaded.unexpected_keys[0]} .."
@@ -486,4 +460,4 @@ class Decoder(nn.Module):
         return model.eval()
 
     def _load_more(self, folder: Path, state: dict) -> None:
-        """Read what `_save_more` wrote."""
+        """Read what `_write_more` wrote."""

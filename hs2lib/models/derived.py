@@ -1,28 +1,19 @@
 """Reward models made of saved ones: begun from one, or extrapolated from two.
 
     model = begun(load_reward_model("regression"), ["reward"])
-    expo = extrapolated(load_reward_model("weak"), load_reward_model("strong"))
-
-    python -m hs2lib.models.derived WEAK STRONG NEW_FOLDER --alpha 1.52
+    extrapolated(load_reward_model("weak"), load_reward_model("strong")).save("new folder")
 
 Paper: silent. HelpSteer2-Preference (arXiv 2410.01257) begins Bradley-Terry from the weights of a
 regression on helpfulness, head included, and then extrapolates from the one through the other.
 """
 
-import argparse
-import json
-import math
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
-from torch import nn
 
-from hs2lib import paths
 from hs2lib.engine import checkpoints
 from hs2lib.models.backbones import width
-from hs2lib.models.reward_model import RewardModel, check_attributes, fresh_head, load_reward_model
+from hs2lib.models.reward_model import RewardModel, check_attributes, fresh_head
 
 # The factor of HelpSteer2-Preference's best model.
 EXPO = 1.52
@@ -70,33 +61,21 @@ def begun(
     Raises:
         ValueError: the saved model lacks an output, or its weights were rounded.
     """
-    if saved.rounded:
-        raise ValueError("these weights were rounded when the model was frozen: load it again")
+    saved.check_exact()
     outputs = check_attributes(outputs)
     saved.merge()
+    bias = saved.head.bias is not None
+    head = fresh_head(width(saved.backbone), len(outputs), bias=bias, seed=head_seed or 0)
     if head_seed is None:
         rows = [row_of(saved, name) for name in outputs]
-        head = _head(saved, rows)
-    else:
-        bias = saved.head.bias is not None
-        head = fresh_head(width(saved.backbone), len(outputs), bias=bias, seed=head_seed)
-    saved.head = head
+        with torch.no_grad():
+            for name, weight in saved.head.named_parameters():
+                head.get_parameter(name).copy_(checkpoints.full_tensor(weight)[rows])
+    saved.head = head.to(saved.head.weight.device)
     saved.attributes = outputs
     saved.folded = None
     saved.warning = ""
     return saved.requires_grad_(True)
-
-
-def _head(model: RewardModel, rows: Sequence[int]) -> nn.Linear:
-    """A head of these rows of a model's head."""
-    bias = model.head.bias is not None
-    weight = checkpoints.full_tensor(model.head.weight.detach())[list(rows)]  # [outputs, hidden]
-    head = nn.Linear(weight.shape[1], len(rows), bias=bias, dtype=torch.float32)
-    with torch.no_grad():
-        head.weight.copy_(weight)
-        if bias:
-            head.bias.copy_(checkpoints.full_tensor(model.head.bias.detach())[list(rows)])
-    return head
 
 
 @torch.no_grad()
@@ -108,7 +87,7 @@ def extrapolated(weak: RewardModel, strong: RewardModel, alpha: float = EXPO) ->
     silent. Sums are made in float32. Adapters are merged first.
 
     Args:
-        weak: the model that the strong one was begun from; its adapters are merged.
+        weak: the model that the strong one was begun from; it is changed as `begun` says.
         strong: is changed.
         alpha: 0 gives the weak model, 1 the strong one.
 
@@ -116,20 +95,24 @@ def extrapolated(weak: RewardModel, strong: RewardModel, alpha: float = EXPO) ->
         The strong model, whose outputs it has.
 
     Raises:
-        ValueError: the two are of different architectures or write conversations in other ways,
-            one was frozen, outputs do not fit (`row_of`), or alpha is not finite.
+        ValueError: the two are of different architectures or write conversations in different ways,
+            one was frozen, or outputs do not fit (`row_of`).
     """
-    weak.merge()
+    if weak.written != strong.written:
+        raise ValueError(
+            f"the two models write conversations in different ways, {weak.written} and "
+            f"{strong.written}"
+        )
+    begun(weak, strong.attributes)
+    strong.check_exact()
     strong.merge()
-    _check_alike(weak, strong, alpha)
-    start = dict(weak.backbone.named_parameters())
-    for name, weight in strong.backbone.named_parameters():
+    start = dict(weak.named_parameters())
+    end = dict(strong.named_parameters())
+    for name in sorted(start.keys() | end.keys()):
+        if name not in start or name not in end or start[name].shape != end[name].shape:
+            raise ValueError(f"the two models are of different architectures: {name} differs")
+    for name, weight in end.items():
         move(weight, start[name], alpha)
-    rows = [row_of(weak, name) for name in strong.attributes]
-    head = _head(weak, rows).to(strong.head.weight.device)
-    move(strong.head.weight, head.weight, alpha)
-    if strong.head.bias is not None:
-        move(strong.head.bias, head.bias, alpha)
     strong.folded = None
     strong.warning = ""
     strong.origin = None  # these weights are on no disk until they are saved
@@ -144,95 +127,3 @@ def move(weight: torch.Tensor, start: torch.Tensor, alpha: float) -> None:
     """
     origin = start.float().to(weight.device)
     weight.copy_(origin + alpha * (weight.float() - origin))
-
-
-def _check_alike(weak: RewardModel, strong: RewardModel, alpha: float) -> None:
-    """Raise ValueError where nothing lies on the line through the two; as for `extrapolated`."""
-    if not math.isfinite(alpha):
-        raise ValueError(f"alpha is a finite number, got {alpha}")
-    if weak.rounded or strong.rounded:
-        raise ValueError("a frozen model's weights were rounded: load it again")
-    if weak.written != strong.written:
-        raise ValueError(
-            f"the two models write conversations in other ways, {weak.written} and {strong.written}"
-        )
-    if (weak.head.bias is None) != (strong.head.bias is None):
-        raise ValueError("one of the two heads has a bias, the other has none")
-    shapes = []
-    for model in (weak, strong):
-        named = model.backbone.named_parameters()
-        shapes.append({name: tuple(weight.shape) for name, weight in named})
-    if shapes[0] != shapes[1]:
-        differing = sorted(
-            name
-            for name in shapes[0].keys() | shapes[1].keys()
-            if shapes[0].get(name) != shapes[1].get(name)
-        )
-        raise ValueError(
-            "the two models are of different architectures: "
-            f"{differing[0]} is {shapes[0].get(differing[0])} in the weak one "
-            f"and {shapes[1].get(differing[0])} in the strong one"
-        )
-
-
-def save_extrapolated(
-    weak: str | Path, strong: str | Path, folder: Path, alpha: float = EXPO
-) -> Path:
-    """Extrapolate from two saved models and save the result where notebook 06 can read it.
-
-    The file `extrapolated.json` beside it says of what it was made. Paper: silent.
-
-    Args:
-        weak: a folder, or a classifier's Hub repository.
-        strong: the same.
-        folder: a new one.
-        alpha: as for `extrapolated`.
-
-    Returns:
-        The folder.
-
-    Raises:
-        ValueError: the folder is there already; and as `extrapolated`.
-    """
-    folder = Path(folder)
-    if folder.exists():
-        raise ValueError(f"{folder} is there already: name a new folder")
-    weak_model = load_reward_model(weak)
-    strong_model = load_reward_model(strong)
-    made_of = {
-        "weak": weak_model.fingerprint(),
-        "strong": strong_model.fingerprint(),
-        "alpha": alpha,
-    }
-    extrapolated(weak_model, strong_model, alpha).save(folder)
-    paths.write(folder / "extrapolated.json", json.dumps(made_of, indent=1) + "\n")
-    return folder
-
-
-def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
-    options = argparse.ArgumentParser(
-        prog="python -m hs2lib.models.derived",
-        description="Extrapolate from two saved reward models of one architecture (ExPO).",
-    )
-    options.add_argument("weak", help="folder of the model that the strong one was begun from")
-    options.add_argument("strong", help="folder of the strong model")
-    options.add_argument("folder", type=Path, help="new folder to write")
-    options.add_argument("--alpha", type=float, default=EXPO, help="0 is weak, 1 strong (1.52)")
-    return options
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Command line: extrapolate from two saved reward models; returns 0, or 2 for an error."""
-    args = parser().parse_args(arguments)
-    try:
-        folder = save_extrapolated(args.weak, args.strong, args.folder, args.alpha)
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(f"{folder}: score with it by -p model={folder} of notebook 06")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -88,8 +88,7 @@ def fold(
         raise ValueError(
             f"{len(weights)} weights for {len(model.attributes)} outputs {model.attributes}"
         )
-    if model.rounded:
-        raise ValueError("these weights were rounded when the model was frozen: fold it before")
+    model.check_exact()
     if not all(map(math.isfinite, (*weights, mean, sd))) or sd <= 0:
         raise ValueError(
             "expected finite weights and mean and a positive sd, "

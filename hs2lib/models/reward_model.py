@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Self
 
 import torch
 import transformers as hf
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import distributed, nn
 
+from hs2lib.engine import checkpoints
 from hs2lib.engine.attention import computing, end_states, in_order
 from hs2lib.engine.chat import NINE, TokenGroup
-from hs2lib.engine.checkpoints import gathered
 from hs2lib.engine.contract import TOLERANCE, examples, plain_states
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import ATTRIBUTES, Group
@@ -32,6 +32,9 @@ from hs2lib.models.base import STATE, Decoder
 
 if TYPE_CHECKING:
     from hs2lib.engine.trees import Batch
+
+
+HEAD = "head.safetensors"
 
 
 class RewardModel(Decoder):
@@ -215,15 +218,15 @@ class RewardModel(Decoder):
             shared = distributed.is_initialized()
             return in_order(score_batch, token_groups, budget, shared=shared)
 
-    def _save_more(self, folder: Path) -> dict:
-        save_file(gathered(self.head.state_dict()), folder / "head.safetensors")
+    def _write_more(self, folder: Path) -> dict:
+        checkpoints.write(self.head.state_dict(), folder / HEAD)
         state = {"bias": self.head.bias is not None, "folded": self.folded}
         if self.scales:
             state["scales"] = dict(self.scales)
         return state
 
     def _load_more(self, folder: Path, state: dict) -> None:
-        self.head.load_state_dict(load_file(folder / "head.safetensors"))
+        self.head.load_state_dict(load_file(folder / HEAD))
         self.folded = state["folded"]
         self.scales = {name: tuple(ends) for name, ends in state.get("scales", {}).items()}
         file = folder / "verdict.txt"  # notebook 05's sentence on the model that it saved

@@ -496,7 +496,7 @@ class Server:
             if not is_same and (is_first or policy.root):
                 mark.unlink(missing_ok=True)
                 plain = copy.deepcopy(policy).merge() if policy.adapter else policy
-                plain.write(self.folder, is_first)
+                plain.write(self.folder)
             if not is_first:
                 yield ""
                 return

@@ -54,12 +54,10 @@ class Outputs(nn.Module):
         self.model = model
         self.objective = objective
         self.autocast = autocast
-        self.passed = 0  # tokens of the latest pass
 
     def forward(self, *batches: Batch) -> torch.Tensor:
         """The objective's outputs [R, m] of all sequences of the batches."""
         root = getattr(self.model, "root", None)
-        self.passed = sum(len(batch.tokens) for batch in batches)
         if root:  # the weights are sharded: the root gathers them
             return root(self._outputs, *batches)
         return self._outputs(*batches)
@@ -75,8 +73,6 @@ class Outputs(nn.Module):
 
 class GroupTrainer(checkpoints.WholeCheckpoints):
     """transformers' Trainer on items; made by `fit`."""
-
-    less = f"lower recipe.budget or {checkpoints.WholeCheckpoints.less}"
 
     def __init__(
         self,
@@ -323,12 +319,13 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         ranked = sorted(losses, key=lambda other: (losses[other], other))
         self.accelerator.wait_for_everyone()  # nobody changes what another has yet to look at
         if name in ranked[: self.recipe.keep]:
-            staging = self._staging(name)
-            checkpoints.save_weights(self.model, staging, self.args.should_save)
+            target = self.folder / "best" / name
+            if self.args.should_save:
+                shutil.rmtree(target, ignore_errors=True)  # what a killed process left
+            checkpoints.save_weights(self.model, target)
             if self.args.should_save:
                 record = {"validation loss": loss, "step": self.state.global_step}
-                (staging / "best.json").write_text(json.dumps(record) + "\n")
-                checkpoints.move(staging, self.folder / "best" / name)
+                write(target / "best.json", json.dumps(record) + "\n")  # when all else is there
         if self.args.should_save:
             for other in ranked[self.recipe.keep :]:
                 shutil.rmtree(self.folder / "best" / other, ignore_errors=True)
@@ -510,7 +507,6 @@ def fit(
             outputs is not the objective's, or the recipe asks for no step; before anything is
             written.
         FloatingPointError: a loss or gradient is not finite; before the weights change.
-        MemoryError: no memory is left; it says what takes less.
         trainings.NotFoundError: a stage has made another training in the place of this one.
     """
     # What a model computed, log-probabilities say, differs between processes in its last bits: the
@@ -519,7 +515,6 @@ def fit(
     items, validation, about = broadcast_object_list([items, validation, about])
     _check(model, items, validation, objective, recipe)
     steps = steps_of(recipe, len(items))
-    _check_memory(model, recipe)
     place = run_folder(parent, model, items, validation, objective, recipe, about, trainer)
     place = Place(*broadcast_object_list(list(place)))
     folder = place.folder
@@ -566,7 +561,7 @@ def fit(
     )
     final_checkpoint = folder / f"checkpoint-{steps}"
     if recipe.fsdp and not best_losses:
-        checkpoints.save_weights(outputs, final_checkpoint, writes)
+        checkpoints.save_weights(outputs, final_checkpoint)
     group_trainer.accelerator.wait_for_everyone()
     if writes:
         done = {name: getattr(result, name) for name in DONE}
@@ -649,15 +644,6 @@ def _check(
             f"the model has {len(model.attributes)} outputs, "
             f"{objective.name} on these items asks for {expected}"
         )
-
-
-def _check_memory(model: nn.Module, recipe: Recipe) -> None:
-    """Raise ValueError where the training's states do not fit, by `cost.bytes_a_process`."""
-    size = 0
-    for parameter in model.parameters():
-        size += parameter.numel() * (16 if parameter.requires_grad else 4)
-    processes = int(os.environ.get("WORLD_SIZE", "1")) if recipe.fsdp else 1
-    checkpoints.check_room(size / processes, "training with gradients and AdamW's moments")
 
 
 def steps_of(recipe: Recipe, number: int) -> int:

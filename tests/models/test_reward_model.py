@@ -289,7 +289,7 @@ def test_folding_is_exact(bias):
 
 def test_a_rounded_model_is_not_folded(model):
     """The folded one could not score: half of its backbone is in bfloat16."""
-    with pytest.raises(ValueError, match="fold it before"):
+    with pytest.raises(ValueError, match="were rounded when the model was frozen"):
         export.fold(model.frozen("bfloat16"), GOODNESS)
 
 
