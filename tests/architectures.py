@@ -177,7 +177,7 @@ def examine(name: str, **overrides) -> dict:
         try:
             whole = tiny(config, loader)
             with torch.no_grad():
-                contract.plain(backbones.text_model(copy.deepcopy(whole)), groups()[0][0])
+                contract.plain(copy.deepcopy(whole), groups()[0][0])
         except Exception as error:
             out[kind] = "not built"
             out[f"{kind} why"] = _line(error)
@@ -188,7 +188,7 @@ def examine(name: str, **overrides) -> dict:
 
 def _as_policy(whole) -> dict:
     """Log-probabilities and samples."""
-    model = backbones.text_model(copy.deepcopy(whole))
+    model = copy.deepcopy(whole)
 
     def ours(some) -> torch.Tensor:
         return attention.log_probs(model, pack(some, [[0] * len(group) for group in some]))
@@ -203,7 +203,7 @@ def _as_policy(whole) -> dict:
     )
     result = _outcome("policy", model, theirs, together, apart)
     if result["policy"] == "equal":
-        result["samples"] = _samples(model, backbones.text_model(copy.deepcopy(whole)))
+        result["samples"] = _samples(model, copy.deepcopy(whole))
     return result
 
 
@@ -226,7 +226,7 @@ def _samples(model, plain) -> str:
 
 def _as_reward(whole) -> dict:
     """End states."""
-    model = backbones.text_model(copy.deepcopy(whole))
+    model = copy.deepcopy(whole)
     try:
         with torch.no_grad():
             together = attention.end_states(model, pack(groups()))

@@ -180,35 +180,12 @@ def load_tokenizer(
     return tokenizer
 
 
-def refuse_pickle(name: str | Path, source: str) -> None:
-    """Refuse a model folder whose weights are a pickle and nothing else.
-
-    A pickle can run any code when it is read, so none is ever loaded.
-
-    Args:
-        name: the model, as errors call it.
-        source: what transformers is to load; a Hub repository passes.
-
-    Raises:
-        ValueError: the folder has `pytorch_model*.bin` and no safetensors.
-    """
-    folder = Path(source)
-    pickles = sorted(folder.glob("pytorch_model*.bin"))
-    if pickles and not any(folder.glob("*.safetensors")):
-        raise ValueError(
-            f"{name} holds a pickle, {pickles[0].name}, which is never loaded, as it can run code: "
-            "convert it to safetensors on a machine that trusts it, where transformers' "
-            "from_pretrained loads the model and its save_pretrained writes it anew"
-        )
-
-
 def load_backbone(
     name: str | Path, *, revision: str | None = None, head: bool = False
 ) -> hf.PreTrainedModel:
     """A causal decoder by name, without its vocabulary projection.
 
-    Of a model that also sees or hears only the text model is loaded. The commit that was really
-    loaded from the Hub is `model.config._commit_hash`.
+    The commit that was really loaded from the Hub is `model.config._commit_hash`.
 
     Args:
         name: one of `NAMED`, a folder or a Hub repository.
@@ -216,29 +193,32 @@ def load_backbone(
         head: True for the projection too (an `AutoModelForCausalLM`, for language modelling).
 
     Raises:
+        ValueError: as `load`.
+    """
+    loader = hf.AutoModelForCausalLM if head else hf.AutoModel
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    if os.environ.get(STREAM) and processes > 1 and str(name) not in NAMED:
+        config = causal_config(name, revision, processes)
+        return _without_data(loader, config, source_of(name), revision, head)
+    return load(loader, name, revision)
+
+
+def load(loader: type, name: str | Path, revision: str | None = None) -> hf.PreTrainedModel:
+    """A causal decoder in float32 by one of transformers' loaders, from safetensors alone.
+
+    Args:
+        loader: one of transformers' auto classes.
+        name: one of `NAMED`, a folder or a Hub repository.
+        revision: a commit or branch of the repository.
+
+    Raises:
         ValueError: the model is no causal decoder, its files are no safetensors, or its weights are
             not those that its configuration asks for.
     """
-    source = source_of(name)
-    try:
-        config = hf.AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{name} is no model this can load: {_first_line(error)}") from error
-    streamed = os.environ.get(STREAM) and str(name) not in NAMED
-    processes = int(os.environ.get("WORLD_SIZE", "1")) if streamed else 1
-    check_causal(name, config, processes)
-    refuse_pickle(name, source)
-    if not head:
-        loader = hf.AutoModel
-    elif type(config) in hf.MODEL_FOR_CAUSAL_LM_MAPPING:
-        loader = hf.AutoModelForCausalLM
-    else:
-        loader = hf.AutoModelForImageTextToText
-    if processes > 1:
-        return _without_data(loader, config, source, revision, head)
+    config = causal_config(name, revision)
     try:
         model, report = loader.from_pretrained(
-            source,
+            source_of(name),
             config=config,
             output_loading_info=True,
             dtype=torch.float32,
@@ -251,10 +231,10 @@ def load_backbone(
     missing = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
     if missing:
         raise ValueError(
-            f"{name} is a checkpoint of another architecture: {len(missing)} weights that a "
-            f"{config.model_type} model needs are not in it ({missing[0]} ..)"
+            f"{name} lacks {len(missing)} weights that {type(model).__name__} needs "
+            f"({missing[0]} ..): it is of another architecture, or was never trained as such"
         )
-    return text_model(model)
+    return model
 
 
 def _without_data(
@@ -277,68 +257,49 @@ def _without_data(
     if Path(source).is_dir():
         model.hs2_weights = source
     else:
-        model.hs2_weights = snapshot_download(source, revision=revision)
+        model.hs2_weights = snapshot_download(
+            source, revision=revision, allow_patterns=["*.safetensors"]
+        )
     return model
 
 
-def check_causal(name: str | Path, config: hf.PreTrainedConfig, processes: int = 1) -> None:
-    """Refuse the configuration of a model that is no causal decoder of text, or is too large here.
+def causal_config(
+    name: str | Path, revision: str | None = None, processes: int = 1
+) -> hf.PreTrainedConfig:
+    """The configuration of a causal decoder of text.
 
     Args:
-        name: the model, as errors call it.
-        config: its configuration.
+        name: as for `load`.
+        revision: likewise.
         processes: how many share its weights out.
 
     Raises:
-        ValueError: it is no causal decoder, or its weights take more memory than the GPU has, or
-            the machine where there is no GPU.
+        ValueError: it is no causal decoder of text alone, or its weights take more memory than the
+            GPU has, or the machine where there is no GPU.
     """
-    if not _is_causal(config):
-        raise ValueError(
-            f"{name} is a {config.model_type} model, not a causal decoder: "
-            "no token sees a whole text"
+    try:
+        config = hf.AutoConfig.from_pretrained(
+            source_of(name), revision=revision, trust_remote_code=False
         )
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{name} is no model this can load: {_first_line(error)}") from error
+    check_causal(name, config)
     with init_empty_weights():
         model = hf.AutoModel.from_config(copy.deepcopy(config), dtype=torch.float32)
     size = sum(weight.nbytes for weight in model.parameters())
     checkpoints.check_room(size / processes, f"{name}, all weights alone,")
+    return config
 
 
-def _is_causal(config: hf.PreTrainedConfig) -> bool:
-    """Whether a configuration is that of a causal decoder of text."""
-    if getattr(config, "is_encoder_decoder", False):
-        return False
-    text = config.get_text_config()
-    if type(text) in hf.MODEL_FOR_MASKED_LM_MAPPING:
-        return False
-    return type(text) in hf.MODEL_FOR_CAUSAL_LM_MAPPING or text.model_type.endswith("_text")
-
-
-def text_model(model: hf.PreTrainedModel) -> hf.PreTrainedModel:
-    """The text model of one that also sees or hears; another model unchanged.
-
-    It has its vocabulary projection if the model has one.
-
-    Raises:
-        ValueError: transformers has no causal model of its text alone.
-    """
-    config = model.config.get_text_config()
-    head = model.get_output_embeddings()
-    if config is model.config:
-        return model
-    config._commit_hash = getattr(model.config, "_commit_hash", None)
-    if head is None:
-        return model.get_decoder()
-    if type(config) not in hf.MODEL_FOR_CAUSAL_LM_MAPPING:
+def check_causal(name: str | Path, config: hf.PreTrainedConfig) -> None:
+    """Raise ValueError for the configuration of what is no causal decoder of text alone."""
+    known = type(config) in hf.MODEL_FOR_CAUSAL_LM_MAPPING
+    masked = type(config) in hf.MODEL_FOR_MASKED_LM_MAPPING
+    alone = config.get_text_config() is config
+    if not known or masked or not alone or getattr(config, "is_encoder_decoder", False):
         raise ValueError(
-            f"transformers has no causal model of the text alone of {model.config.model_type}"
+            f"{name} is a {config.model_type} model, not a causal decoder of text alone"
         )
-    with torch.device("meta"):
-        causal = hf.AutoModelForCausalLM.from_config(config)
-    setattr(causal, causal.base_model_prefix, model.get_decoder())
-    causal.set_output_embeddings(head)
-    causal.generation_config = model.generation_config
-    return causal
 
 
 def width(backbone: hf.PreTrainedModel) -> int:

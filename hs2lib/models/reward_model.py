@@ -21,11 +21,9 @@ from hs2lib.engine.trees import BUDGET
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.backbones import (
     as_read,
-    check_causal,
+    load,
     load_tokenizer,
-    refuse_pickle,
     source_of,
-    text_model,
     width,
 )
 from hs2lib.models.base import STATE, Decoder
@@ -104,34 +102,16 @@ class RewardModel(Decoder):
             options: as for the class.
 
         Raises:
-            ValueError: the model is no causal decoder, its weights are a pickle, its head is more
-                than one linear layer or was never trained, or the classifier itself scores
-                otherwise.
+            ValueError: as `load`; its head is more than one linear layer, or the classifier itself
+                scores otherwise.
         """
-        source = source_of(name)
-        config = hf.AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
-        check_causal(name, config)
-        refuse_pickle(name, source)
-        classifier, report = hf.AutoModelForSequenceClassification.from_pretrained(
-            source,
-            config=config,
-            output_loading_info=True,
-            revision=revision,
-            trust_remote_code=False,
-            use_safetensors=True,
-            dtype=torch.float32,
-        )
+        classifier = load(hf.AutoModelForSequenceClassification, name, revision)
         heads = [child for child in classifier.children() if isinstance(child, nn.Linear)]
         if len(heads) != 1:
             raise ValueError(
                 f"{name}: expected one linear head, {type(classifier).__name__} has {len(heads)}"
             )
         head = heads[0]
-        if report["missing_keys"]:
-            raise ValueError(
-                f"{name} is no trained reward model: "
-                f"{sorted(report['missing_keys'])[0]} is not in it"
-            )
         commit = getattr(classifier.config, "_commit_hash", None) or revision
         tokenizer = load_tokenizer(name, revision=revision, pad_token=pad_token)
         options["bias"] = head.bias is not None
@@ -142,7 +122,7 @@ class RewardModel(Decoder):
         else:
             names = tuple(classifier.config.id2label.values())
         order = _output_order(names)
-        backbone = text_model(getattr(classifier, classifier.base_model_prefix))
+        backbone = classifier.base_model
         model = cls(backbone, tokenizer, [names[i] for i in order], **options).eval()
         model.read = as_read(name, classifier.config)
         model.head.load_state_dict({key: value[order] for key, value in head.state_dict().items()})

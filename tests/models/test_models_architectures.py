@@ -1,4 +1,4 @@
-"""What a user may bring: classifiers with several outputs, text models of multimodal ones, unequal widths."""
+"""What a user may bring: classifiers with several outputs, unequal widths."""
 
 import pytest
 import torch
@@ -91,75 +91,14 @@ def test_a_classifier_whose_score_is_more_than_its_head_is_refused(tmp_path, mon
         load_reward_model(tmp_path)
 
 
-def multimodal(folder, name):
-    config = {
-        "text_config": SIZES,
-        "image_token_index": 9,
-        "boi_token_index": 10,
-        "eoi_token_index": 11,
-    }
-    config |= {
-        "image_token_id": 9,
-        "video_token_id": 10,
-        "vision_start_token_id": 11,
-        "vision_end_token_id": 12,
-    }
-    if name == "gemma3":
-        eye = {
-            "hidden_size": 16,
-            "intermediate_size": 32,
-            "num_hidden_layers": 1,
-            "num_attention_heads": 2,
-        }
-        config |= {
-            "mm_tokens_per_image": 4,
-            "vision_config": eye | {"image_size": 28, "patch_size": 14},
-        }
-    else:
-        rope = {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10000.0}
-        config |= {
-            "vision_config": {
-                "depth": 1,
-                "embed_dim": 16,
-                "hidden_size": 32,
-                "num_heads": 2,
-                "mlp_ratio": 2,
-            }
-        }
-        config["text_config"] = SIZES | {"rope_parameters": rope}
-    return saved(folder, hf.AutoModelForImageTextToText, name, **config)
-
-
-@pytest.mark.parametrize("name", ["gemma3", "qwen2_vl"])
-def test_of_a_multimodal_model_the_text_model_is_scored(tmp_path, name):
-    plain = multimodal(tmp_path / "whole", name)
-    model = RewardModel.new(tmp_path / "whole")
-    assert type(model.backbone).__name__.endswith("TextModel") and model.max_tokens
-    theirs = one_by_one(
-        model, lambda ids: model.head(plain.model(input_ids=ids).last_hidden_state[0, -1])
-    )
-    torch.testing.assert_close(model.score(GROUPS), theirs, atol=1e-5, rtol=1e-4)
-    again = load_reward_model(model.save(tmp_path / "ours"))
-    torch.testing.assert_close(again.score(GROUPS), model.score(GROUPS), atol=0, rtol=0)
-
-
-def test_a_policy_of_a_multimodal_model_is_its_causal_text_model(tmp_path):
-    plain = multimodal(tmp_path / "gemma", "gemma3")
-    policy = load_policy(tmp_path / "gemma")
-    assert type(policy.backbone) is hf.Gemma3ForCausalLM
-    (tokens,) = policy.tokenise(GROUPS[1:])
-    ids, start = torch.tensor([tokens.sequences[0]]), tokens.starts[0]
-    with torch.no_grad():
-        each = (
-            plain(input_ids=ids).logits[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None])
-        )  # [T - 1, 1]
-    total, _ = policy.log_probs(GROUPS[1:])
-    torch.testing.assert_close(total[0], each[start - 1 :].sum(), rtol=1e-4, atol=1e-4)
-    again = load_policy(policy.save(tmp_path / "policy"))
-    torch.testing.assert_close(again.log_probs(GROUPS[1:])[0], total, atol=0, rtol=0)
-    multimodal(tmp_path / "qwen", "qwen2_vl")
-    with pytest.raises(ValueError, match="no causal model of the text alone of qwen2_vl"):
-        load_policy(tmp_path / "qwen")
+def test_a_model_that_sees_is_refused(tmp_path):
+    """Its text model alone is one that transformers writes."""
+    eye = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = hf.Gemma3Config(text_config=SIZES, vision_config=eye)
+    config.save_pretrained(tmp_path)
+    for load in (load_policy, load_reward_model):
+        with pytest.raises(ValueError, match="a gemma3 model, not a causal decoder of text alone"):
+            load(tmp_path)
 
 
 def test_a_head_is_as_wide_as_the_states(tmp_path):

@@ -295,7 +295,7 @@ BAD = {
         "a.jsonl, line 2: the chat template refuses a conversation with roles "
         "['system', 'user']: no system. Fix: take rows with such turns out",
     ),
-    "a pickled model": (GOOD, pickled_folder, [], "holds a pickle, pytorch_model.bin, which is "),
+    "a pickled model": (GOOD, pickled_folder, [], "no file named model.safetensors"),
     "no pad token": (GOOD, folder_without_pad, [], "with --pad-token for a reward model"),
     "a file for a model": (GOOD, file_of_folder, [], "cannot be loaded: it is a file. Fix: name"),
     "a column without a name": (GOOD, None, ["--column", " "], "the new columns have no name"),
@@ -309,7 +309,7 @@ BAD = {
         [],
         "line 2, field 'response': the column is missing; the row has: prompt, chosen, rejected",
     ),
-    "a model without head": (GOOD, lm_folder, [], "is no trained reward model"),
+    "a model without head": (GOOD, lm_folder, [], "never trained as such"),
     "a policy": (GOOD, policy_folder, [], "holds a policy, no reward model"),
     "a broken model": (GOOD, broken_folder, [], "cannot be loaded"),
     "no such model": (
