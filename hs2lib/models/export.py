@@ -11,23 +11,18 @@ be exported: see `export`.
 import copy
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import torch
 import transformers as hf
-from jinja2 import Environment, FileSystemLoader
+from jinja2 import Template
 from torch import nn
 
 from hs2lib.engine.chat import SYSTEM_PROMPT
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import replace_folder
 from hs2lib.models.reward_model import RewardModel
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Largest difference between a score of the exported model and ours: padding changes the order of
 # float32 sums.
@@ -144,8 +139,7 @@ def export(model: RewardModel, folder: Path, **card: object) -> float:
     Args:
         model: with any number of outputs.
         folder: the target.
-        card: data, rewardbench, held_out, scales, differences and thresholds, as for
-            `model_card`.
+        card: facts, as for `model_card`.
 
     Returns:
         The largest difference of a score.
@@ -230,50 +224,19 @@ def _compare(model: RewardModel, folder: Path, bias: torch.Tensor) -> float:
     return worst
 
 
-def model_card(
-    model: RewardModel,
-    name: str,
-    constant: Sequence[float] = (),
-    data: str = "not stated",
-    rewardbench: "pd.DataFrame | None" = None,
-    held_out: "pd.DataFrame | None" = None,
-    scales: Mapping[str, str] = MappingProxyType({}),
-    differences: Sequence[str] = (),
-    thresholds: "pd.DataFrame | None" = None,
-) -> str:
+def model_card(model: RewardModel, name: str, constant: Sequence[float], **facts: object) -> str:
     """The model card as Markdown: what the model scores, how to use it, what it was made from.
 
     Args:
         model: that is exported.
         name: the title.
         constant: what each output's score is lower by.
-        data: a text on what the model was trained on.
-        rewardbench: its scores on RewardBench, as a table.
-        held_out: its metrics on held-out rows, as a table.
-        scales: of outputs, the scale that people rated on, in words.
-        differences: sentences on what a difference of two scores means.
-        thresholds: the differences from which the order may be trusted, as a table.
+        facts: data (a text on what the model was trained on), rewardbench, held_out and thresholds
+            (tables of its scores, of its metrics on held-out rows, and of the differences from
+            which the order may be trusted), scales (of outputs, the scale that people rated on, in
+            words), differences (sentences on what a difference of two scores means).
     """
-    environment = Environment(
-        loader=FileSystemLoader(_FOLDER), trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["cell"] = _cell
-    card = environment.get_template("card.txt").render(
-        model=model,
-        name=name,
-        data=data,
-        frame=rewardbench,
-        held_out=held_out,
-        scales=scales,
-        differences=differences,
-        thresholds=thresholds,
-        over=Path(model.base).name or "a causal decoder",
-        constant=[round(value, 6) for value in constant],
-    )
-    return card.rstrip() + "\n"
-
-
-def _cell(value: object) -> str:
-    """A value as the cell of a Markdown table."""
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text.replace("|", "\\|").replace("\n", " ")
+    card = Template((_FOLDER / "card.txt").read_text(), trim_blocks=True, lstrip_blocks=True)
+    over = Path(model.base).name or "a causal decoder"
+    rounded = [round(value, 6) for value in constant]
+    return card.render(model=model, name=name, over=over, constant=rounded, **facts).rstrip() + "\n"
