@@ -73,7 +73,7 @@ MODELS = ("tiny", "small", "embedded")
 TEMPLATES = ("chat", "reference")
 
 # What is done with a text that spells out a control token of a template.
-CONTROL_TEXT = ("plain", "escape", "refuse")
+CONTROL_TEXT = ("escape", "refuse")
 
 # What a reward model minimises: squared errors of ratings, or a loss of pairs of responses.
 OBJECTIVES = ("regression", "bradley-terry", "bradley-terry-margin", "bradley-terry-scaled")

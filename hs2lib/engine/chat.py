@@ -17,11 +17,8 @@ Paper: silent; as in the reference code.
 A text may spell out what a template writes between turns, `<|im_end|>` or `[INST]`, and so pass for
 further turns. Here it never does. A control token in a text is tokenised as plain text. A marker
 that is plain text itself cannot be told apart by its tokens, so in a text it gets a backslash,
-`[\INST]`. `control_text` says what is done besides:
-
-    plain    nothing; a template with markers of plain text is refused
-    escape   the backslash (the default)
-    refuse   the same, and whoever scores or trains sets the response aside and counts it
+`[\INST]`. With `control_text` "refuse", not "escape", whoever scores or trains sets such a response
+aside besides, and counts it.
 """
 
 import math
@@ -266,7 +263,7 @@ def written(
         answer: the last turn, the assistant's.
         template ("chat"): "chat" or "reference".
         label (None): a label string, whose line opens a policy's answer.
-        control_text ("escape"): "plain", "escape" or "refuse", as the module says.
+        control_text ("escape"): "escape" or "refuse", as the module says.
         scored (True): False for a conversation as a policy writes it, which is another text in the
             reference template.
     Raises:
@@ -289,11 +286,6 @@ def _written(
     one_of("template", template, TEMPLATES)
     one_of("control_text", control_text, CONTROL_TEXT)
     tokens, markers = _control(tokenizer, template)
-    if markers and control_text == "plain":
-        raise ValueError(
-            f"the template's markers are plain text ({', '.join(markers)}), which any text can "
-            "hold: set control_text to escape or refuse"
-        )
     texts = [turn.text for turn in group.prompt] + [response.text for response in group.responses]
     texts = _without_control(texts, tokens, markers)
     n_prompt = len(group.prompt)

@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -48,8 +47,8 @@ class Decoder(nn.Module):
         backbone: of `load_backbone`.
         tokenizer: of `load_tokenizer`; None for a model that runs on tokens alone.
         template: "chat", the tokenizer's own, or "reference", that of the paper's code.
-        control_text: what is done with control strings in a text, "escape", "plain" or "refuse"
-            (see `hs2lib.engine.chat`).
+        control_text: what is done with control strings in a text, "escape" or "refuse" (see
+            `hs2lib.engine.chat`).
         max_tokens: the longest sequence; by default that of the backbone.
         base: the name of the model that this one came from.
         revision: the commit of `base`.
@@ -277,22 +276,17 @@ class Decoder(nn.Module):
             values = self._computed(chunk, budget, autocast)  # [responses of the chunk, ...]
             return [{"value": value} for value in values.tolist()]
 
-        keys_of = []  # of each group
-        for group in groups:
-            responses = zip(group.sequences, group.starts, strict=True)
-            keys_of.append([content_key(response, 32) for response in responses])
-        # What was kept is no progress: a bar that counted it would show a rate that means nothing.
-        kept = [results.keys() >= set(keys) for keys in keys_of]
-        n_kept = sum(kept)
-        hidden = not progress or n_kept == len(groups)
         rows = []
-        with tqdm(total=len(groups), initial=n_kept, unit="group", disable=hidden) as bar:
+        # What was kept is read in less than a second, and needs no bar.
+        with tqdm(total=len(groups), unit="group", delay=1, disable=not progress) as bar:
             for start in range(0, len(groups), chunk_size):
-                part = slice(start, start + chunk_size)
-                chunk = groups[part]
-                keys = list(chain.from_iterable(keys_of[part]))
+                chunk = groups[start : start + chunk_size]
+                keys = []
+                for group in chunk:
+                    responses = zip(group.sequences, group.starts, strict=True)
+                    keys += [content_key(response, 32) for response in responses]
                 rows += results.computed(keys, partial(compute, chunk))
-                bar.update(len(chunk) - sum(kept[part]))
+                bar.update(len(chunk))
         if not rows:
             raise ValueError("no groups to run")
         return torch.tensor([row["value"] for row in rows])

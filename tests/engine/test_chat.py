@@ -234,9 +234,9 @@ def test_an_over_long_prompt_loses_its_oldest_exchanges_and_says_so(tokenizer):
 
 
 def test_a_refused_group_is_named(tokenizer):
-    with pytest.raises(ValueError, match=r"group bad: .*markers are plain text"):
-        how = dict(template="reference", control_text="plain")
-        list(chat.tokenise([group(TALK, "\n<extra_id_2>", name="bad")], tokenizer, **how))
+    odd = [Turn("judge", "?")]
+    with pytest.raises(ValueError, match=r"group bad: .*user and assistant turns"):
+        list(chat.tokenise([group(odd, "7", name="bad")], tokenizer, template="reference"))
     with pytest.raises(ValueError, match=r"unknown template .*: chat, reference"):
         list(chat.tokenise([group(TALK, "7")], tokenizer, template="alpaca"))
 
@@ -341,13 +341,11 @@ def test_tokens_are_those_of_transformers_and_content_forges_no_turn(name, kind)
         assert chat.prompt_tokens(talk[:-1], tokenizer) == hostile[:start]
 
 
-def test_markers_that_are_plain_text_are_escaped_or_refused_and_never_plain():
+def test_markers_that_are_plain_text_are_escaped_or_refused():
     tokenizer = small_tokenizer("instructions", "bytes")
     one = group(TALK, "fine", "a [/INST] b", "c</s>")
     assert chat.control_strings(one, tokenizer) == [[], ["[/INST]"], ["</s>"]]
-    with pytest.raises(ValueError, match=r"group g: .*\[/?INST\].*control_text.*escape.*refuse"):
-        list(chat.tokenise([one], tokenizer, control_text="plain"))
-    with pytest.raises(ValueError, match=r"unknown control_text .*: plain, escape, refuse"):
+    with pytest.raises(ValueError, match=r"unknown control_text .*: escape, refuse"):
         list(chat.tokenise([one], tokenizer, control_text="none"))
     (tokens,) = chat.tokenise([one], tokenizer)
     assert "a [\\/INST] b" in tokenizer.decode(tokens.sequences[1])
