@@ -45,7 +45,7 @@ from hs2lib.group import Group, Response
 from hs2lib.models import export, saved
 from hs2lib.models.policy import Policy
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.models.rollout import rollouts, shortened_prompt
+from hs2lib.models.rollout import rollouts, shortened
 from hs2lib.names import one_of
 from hs2lib.paper import head_weights
 from hs2lib.paths import json_lines, write
@@ -389,7 +389,7 @@ def fitting(
     left_out = []
     for group in groups:
         try:
-            prompt = shortened_prompt(policy, group, max_new_tokens, **policy.written)
+            prompt = shortened(policy, group, max_new_tokens).prompt
         except ValueError:
             left_out.append(group.id)
             continue

@@ -41,9 +41,9 @@ from tqdm.auto import tqdm
 from hs2lib import code
 from hs2lib.engine.attention import computing
 from hs2lib.engine.cache import Cache, content_key
-from hs2lib.engine.chat import TokenGroup, closing_tokens, prompt_tokens, tokenise
+from hs2lib.engine.chat import TokenGroup, prompt_tokens, tokenise
 from hs2lib.engine.decoding import decode, uniforms
-from hs2lib.group import Group, Response, Turn
+from hs2lib.group import Group, Response
 from hs2lib.names import ADDRESS, BACKENDS, one_of
 
 if TYPE_CHECKING:
@@ -129,14 +129,20 @@ def rollouts(
         RuntimeError: a `Server` answers with an error.
     """
     prompts = list(prompts)
-    _check_prompts(prompts)
+    if not prompts:
+        raise ValueError("there are no prompts to sample responses for")
+    (id, times), *_ = Counter(group.id for group in prompts).most_common(1)
+    if times > 1:
+        raise ValueError(
+            f"two prompts have the id {id!r}: a sample is seeded by the id of its prompt"
+        )
     if n < 1 or max_new_tokens < 1 or temperature < 0 or not 0 < top_p <= 1:
         raise ValueError(
             "n and max_new_tokens are at least 1, temperature at least 0, top_p in (0, 1]; "
             f"got n={n}, max_new_tokens={max_new_tokens}, temperature={temperature}, top_p={top_p}"
         )
     one_of("backend", backend, BACKENDS)
-    prompts = [_shortened(policy, group, label, max_new_tokens) for group in prompts]
+    prompts = [shortened(policy, group, max_new_tokens, label) for group in prompts]
     tokens = {group.id: _tokens(policy, group, label) for group in prompts}
     sampling = {
         "seed": seed,
@@ -207,27 +213,11 @@ def rollouts(
     return sampled
 
 
-def _check_prompts(prompts: Sequence[Group]) -> None:
-    """Raise ValueError where there are no prompts, or two of them have one id."""
-    if not prompts:
-        raise ValueError("there are no prompts to sample responses for")
-    times_of = Counter(group.id for group in prompts)
-    id, times = times_of.most_common(1)[0]
-    if times > 1:
-        raise ValueError(
-            f"two prompts have the id {id!r}: a sample is seeded by the id of its prompt"
-        )
-
-
 def _sample(id: str, row: dict) -> Sample:
     """The sample of a row of the cache."""
-    return Sample(
-        id,
-        row["text"],
-        tokens=tuple(row["tokens"]),
-        log_probs=tuple(row["log_probs"]),
-        finished=row["finished"],
-    )
+    tokens = tuple(row["tokens"])
+    log_probs = tuple(row["log_probs"])
+    return Sample(id, row["text"], tokens=tokens, log_probs=log_probs, finished=row["finished"])
 
 
 def as_tokens(
@@ -247,7 +237,7 @@ def as_tokens(
     token_groups = []
     for group in groups:
         longest = max(len(sample.tokens) for sample in group.responses)
-        prompt = _tokens(policy, _shortened(policy, group, label, longest), label)
+        prompt = _tokens(policy, shortened(policy, group, longest, label), label)
         sequences = tuple([*prompt, *sample.tokens] for sample in group.responses)
         token_groups.append(TokenGroup(group, sequences, (len(prompt),) * len(sequences)))
     return token_groups
@@ -258,48 +248,29 @@ def _tokens(policy: "Decoder", group: Group, label: str | None) -> list[int]:
     return prompt_tokens(group.prompt, policy.tokenizer, **policy.written | {"label": label})
 
 
-def _shortened(policy: "Decoder", group: Group, label: str | None, room: int) -> Group:
+def shortened(policy: "Decoder", group: Group, room: int, label: str | None = None) -> Group:
     """The group without the oldest turns of its prompt where they leave no room for a response.
 
+    The response is closed by who scores it, also where it is cut. Paper: silent.
+
     Args:
         policy: that samples.
         group: a prompt.
+        room: tokens of the response.
         label: SteerLM's label string.
-        room: tokens of the response.
-    """
-    # A response that is cut is closed by who scores it.
-    closed = room + len(closing_tokens(policy.tokenizer, **policy.written))
-    if not policy.max_tokens or len(_tokens(policy, group, label)) + closed <= policy.max_tokens:
-        return group
-    prompt = shortened_prompt(policy, group, room, **policy.written | {"label": label})
-    return replace(group, prompt=prompt)
-
-
-def shortened_prompt(
-    policy: "Decoder", group: Group, room: int, **options: object
-) -> tuple[Turn, ...]:
-    """The prompt without its oldest turns where these leave no room for a response.
-
-    Paper: silent.
-
-    Args:
-        policy: that samples.
-        group: a prompt.
-        room: tokens of the response.
-        options: template, control_text and label, as for `chat.tokenise`.
 
     Raises:
         ValueError: the last turn of the prompt alone leaves no room.
     """
-    limit = policy.max_tokens
-    if limit:
-        limit -= room
-        if limit == 0:
-            limit = -1  # 0 would be no limit
+    if not policy.max_tokens:
+        return group
     bare = replace(group, responses=(Response("", ""),))
+    options = policy.written | {"label": label}
+    limit = policy.max_tokens - room or -1  # 0 would be no limit
     (tokens,) = tokenise([bare], policy.tokenizer, max_tokens=limit, **options)
     system_turns = 1 if group.prompt[0].role == "system" else 0
-    return (*group.prompt[:system_turns], *group.prompt[system_turns + tokens.dropped :])
+    prompt = (*group.prompt[:system_turns], *group.prompt[system_turns + tokens.dropped :])
+    return replace(group, prompt=prompt)
 
 
 def _ending(policy: "Decoder") -> tuple[set[int], str]:

@@ -9,7 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import islice
@@ -246,12 +246,6 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
         if not self.sharded:
             super()._move_model_to_device(model, device)
 
-    @contextmanager
-    def _defer_fsdp_gradient_reduction(self) -> Iterator[None]:
-        # A shard of the gradients is summed after each micro-batch. That takes less memory than
-        # whole gradients that are held until the last.
-        yield
-
     # Validation
 
     def outputs_of(
@@ -439,9 +433,6 @@ class TrainingResult:
     arguments: dict[str, object] = field(default_factory=dict)
 
 
-DONE = ("history", "best_step", "best_loss", "steps", "seconds")  # what done.json keeps of a result
-
-
 class Clock(TrainerCallback):
     """Keep in `work.json` of a training's folder the seconds of work of all calls.
 
@@ -524,10 +515,7 @@ def fit(
     done = read_json(folder / "done.json")
     if done:
         result = TrainingResult(
-            **{name: done[name] for name in DONE},
-            folder=folder,
-            code=place.code,
-            seconds_before=done["seconds"],
+            **done, folder=folder, code=place.code, seconds_before=done["seconds"]
         )
         return restore(outputs, result)
     latest = checkpoints.latest_checkpoint(folder)
@@ -549,28 +537,25 @@ def fit(
     history = group_trainer.state.log_history
     best_losses = checkpoints.best(folder)
     best_loss, best_step = _best_weights(best_losses, history, steps)
-    result = TrainingResult(
-        history,
-        best_step,
-        best_loss,
-        steps,
-        clock.seconds(),
-        folder,
-        place.code,
-        seconds_before=clock.before,
-    )
+    done = {
+        "history": history,
+        "best_step": best_step,
+        "best_loss": best_loss,
+        "steps": steps,
+        "seconds": clock.seconds(),
+    }
     final_checkpoint = folder / f"checkpoint-{steps}"
     if recipe.fsdp and not best_losses:
         checkpoints.save_weights(outputs, final_checkpoint)
     group_trainer.accelerator.wait_for_everyone()
     if writes:
-        done = {name: getattr(result, name) for name in DONE}
         write(folder / "done.json", json.dumps(done) + "\n")
         if best_losses and not group_trainer.judged:
             shutil.rmtree(final_checkpoint)
         checkpoints.strip(final_checkpoint)
     del group_trainer
     _free_memory()
+    result = TrainingResult(**done, folder=folder, code=place.code, seconds_before=clock.before)
     return restore(outputs, result)
 
 
