@@ -39,6 +39,7 @@ from torch import distributed
 from tqdm.auto import tqdm
 
 from hs2lib import code
+from hs2lib.engine import checkpoints
 from hs2lib.engine.attention import computing
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, prompt_tokens, tokenise
@@ -455,7 +456,7 @@ class Server:
         self.folder.mkdir(parents=True, exist_ok=True)
         mark = self.folder / "hs2-policy.txt"
         fingerprint = policy.fingerprint()
-        is_first = not distributed.is_initialized() or distributed.get_rank() == 0
+        is_first = checkpoints.is_first()
         with (self.folder / "hs2.lock").open("ab") as file:
             if is_first:
                 fcntl.flock(file, fcntl.LOCK_EX)  # another run waits here
