@@ -9,7 +9,6 @@ from unittest import mock
 import pytest
 import torch
 from shared_models import share_models
-from tiny_training import tiny
 
 from hs2lib.align import common
 from hs2lib.engine import checkpoints
@@ -18,7 +17,6 @@ from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import load_reward_model
 from hs2lib.runs import jobs
 from hs2lib.train import cost
-from hs2lib.train.objectives import REGRESSION
 
 
 def value(table, stage, quantity):
