@@ -25,21 +25,21 @@ prompt's length) or a list of (start, stop).
 The model may be a causal, headless or classification model, also with LoRA adapters, gradient
 checkpointing or autocast. `prepare` readies it (`states` does so itself), and it still generates
 and runs padded batches as before. Under DDP or FSDP call these functions inside the wrapped
-module's forward. Where groups would not give transformers' own numbers (`hs2lib.engine.contract`),
-`end_states` and `log_probs` run each sequence alone, and training is refused.
+module's forward. Models that do not run in groups run on padded rows, with the same numbers
+(`hs2lib.engine.contract`).
 """
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from itertools import islice, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, distributed
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.autograd.function import FunctionCtx
 from torch.nn.attention.flex_attention import flex_attention
+from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -49,7 +49,6 @@ from hs2lib.engine import contract
 from hs2lib.engine.trees import BUDGET, Batch, TokenIds, block_mask, plan
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
     from transformers.utils import ModelOutput
 
 NAME = "hs2_groups"
@@ -66,20 +65,23 @@ HELD_BYTES = 2**30
 
 
 def prepare(model: torch.nn.Module) -> PreTrainedModel:
-    """Set the group attention on a model, also with LoRA adapters; return its decoder, headless.
+    """Ready a model, also one with LoRA adapters, for the engine; return its decoder, headless.
 
-    Raises ValueError for a model that does not keep the contract (`hs2lib.engine.contract`): it can
-    only be scored.
+    A model that runs in groups gets the group attention.
+
+    Raises:
+        TypeError: it is no transformers model.
+        ValueError: it is no causal decoder, or its logits are more than a projection.
     """
     model = _transformers_model(model)
-    if why := why_one_by_one(model):
-        raise ValueError(
-            f"{type(model).__name__} can be scored, one by one, but neither trained nor sampled "
-            f"from: {why}"
-        )
-    if model.config._attn_implementation != NAME:
-        model.hs2_previous_attention = model.config._attn_implementation
-        model.set_attn_implementation(NAME)
+    if contract.in_groups(model.config):
+        if model.config._attn_implementation != NAME:
+            model.hs2_previous_attention = model.config._attn_implementation
+            model.set_attn_implementation(NAME)
+    elif not getattr(model, "hs2_checked", False):
+        has_head = model.get_output_embeddings() is not None
+        contract.check(model, projection(model) if has_head else None)
+        model.hs2_checked = True
     return model.base_model
 
 
@@ -87,43 +89,6 @@ def unprepare(model: PreTrainedModel) -> None:
     """Give a model the attention back that it had before `prepare`."""
     if model.config._attn_implementation == NAME:
         model.set_attn_implementation(model.hs2_previous_attention)
-
-
-def why_one_by_one(model: torch.nn.Module) -> str:
-    """Why a model is scored one by one, "" where groups give the same numbers.
-
-    It is looked at once for each dtype and device. Raises TypeError for what is no transformers
-    model, ValueError for one that is no causal decoder.
-    """
-    model = _transformers_model(model)
-
-    def compare() -> str:
-        unprepare(model)
-        return contract.difference(model, _each_token, _unlike(model))
-
-    why = contract.verdict(model, "groups", compare)
-    if why:
-        unprepare(model)
-    return why
-
-
-def _unlike(model: PreTrainedModel) -> str:
-    """Why groups cannot be right, as far as that shows without a run; "" where nothing shows."""
-    if not model._can_set_attn_implementation():
-        return "its attention is not built on AttentionInterface"
-    config = model.config.get_text_config()
-    layer_types = set(getattr(config, "layer_types", None) or ())
-    others = layer_types - {"full_attention", "sliding_attention"}
-    if others:
-        return f"it has layers without full attention: {', '.join(sorted(others))}"
-    return ""
-
-
-def _each_token(model: PreTrainedModel, batch: Batch) -> Tensor:
-    """The numbers of `contract.plain` of every row, by groups."""
-    if model.get_output_embeddings() is not None:
-        return log_probs(model, batch)
-    return states(model, batch)[[node for path in batch.paths() for node in path]]
 
 
 def _transformers_model(model: torch.nn.Module) -> PreTrainedModel:
@@ -185,71 +150,24 @@ def precision(on: str, autocast: str, kept: bool = True) -> AbstractContextManag
 def states(model: torch.nn.Module, batch: Batch) -> Tensor:
     """Final hidden states [T, H] of a batch, each token's in the context of its own path.
 
-    Raises ValueError where a sequence is longer than `check_length` allows, and as `prepare`.
+    Raises ValueError where a sequence is longer than the model's positions, and as `prepare`.
     """
     decoder = prepare(model)
     check_length(decoder, batch.depth)
     batch = batch.to(decoder.device)
-    return run(decoder, batch.tokens, batch.positions, _Tree(batch)).last_hidden_state[0]  # [T, H]
+    if not contract.in_groups(decoder.config):
+        return contract.padded_states(decoder, batch)
+    return run(decoder, batch.tokens, batch.positions, Tree(batch)).last_hidden_state[0]  # [T, H]
 
 
-def check_length(model: PreTrainedModel, length: int, *, alone: bool = False) -> None:
-    """Raise ValueError where a sequence of so many tokens is longer than what the model can take.
-
-    Args:
-        model: the model.
-        length: tokens of the sequence.
-        alone: whether the sequence is run by itself. It may then be longer than the rotary
-            frequencies allow that hold for a whole group.
-    """
-    config = model.config.get_text_config()
-    name = type(model).__name__
-    limit = getattr(config, "max_position_embeddings", None)
+def check_length(model: PreTrainedModel, length: int) -> None:
+    """Raise ValueError where a sequence of so many tokens is longer than the model's positions."""
+    limit = contract.longest(model.config)
     if limit and length > limit:
         raise ValueError(
-            f"a sequence of {length:,} tokens exceeds the positions of {name} ({limit:,}): "
-            "shorten its prompt"
+            f"a sequence of {length:,} tokens exceeds the positions of {type(model).__name__} "
+            f"({limit:,}): shorten its prompt"
         )
-    if alone:
-        return
-    if why := _too_long_for_groups(config, length):
-        raise ValueError(f"{name} can only score a sequence of {length:,} tokens: {why}")
-
-
-def _too_long_for_groups(config: "PreTrainedConfig", length: int) -> str:
-    """Why a sequence of so many tokens cannot be run in a group, "" where it can."""
-    limit = contract.longrope_limit(config)
-    if limit and length > limit:
-        return f"beyond {limit:,} tokens it turns all positions by other factors"
-    return ""
-
-
-def alone(model: torch.nn.Module) -> dict[str, str]:
-    """The class of a model, and why its sequences were scored one by one.
-
-    It is filled as the model runs, and stays empty where none was.
-    """
-    return vars(model).setdefault("hs2_alone", {})
-
-
-def _one_by_one(model: torch.nn.Module, batch: Batch) -> bool:
-    """Whether to score a batch one by one.
-
-    With gradients never: `states` then says why it cannot.
-    """
-    if torch.is_grad_enabled():
-        return False
-    model = _transformers_model(model)
-    why = why_one_by_one(model) or _too_long_for_groups(model.config.get_text_config(), batch.depth)
-    if not why:
-        return False
-    name = type(model).__name__
-    reasons = alone(model)
-    if name not in reasons:
-        print(f"{name} is scored one sequence at a time by transformers: {why}", file=sys.stderr)
-        reasons[name] = why
-    check_length(model, batch.depth, alone=True)
-    return True
 
 
 def run(
@@ -266,7 +184,8 @@ def run(
         tokens: [T].
         positions: [T].
         attention: says who sees whom. It is called in every layer with (module, q [1, heads, T, D],
-            k and v [1, key heads, T, D], `AttentionOptions`), and returns [1, T, heads, D].
+            k and v [1, key heads, T, D], scale of the scores, how many tokens are seen or None),
+            and returns [1, T, heads, D].
         options: further arguments of the model.
     """
     # A mask that is 4-D already is handed on untouched, so no [T, T] mask is built.
@@ -286,12 +205,6 @@ def end_states(model: torch.nn.Module, batch: Batch, hidden: Tensor | None = Non
 
     Paper: section 3, Training.
     """
-    if hidden is None and _one_by_one(model, batch):
-        decoder = _transformers_model(model).base_model
-        ends = []
-        for path in batch.paths():
-            ends.append(contract.plain_states(decoder, batch.tokens[path].tolist())[-1])
-        return torch.stack(ends)
     hidden = states(model, batch) if hidden is None else hidden  # [T, H]
     return hidden[batch.end.to(hidden.device)]
 
@@ -308,35 +221,20 @@ def log_probs(model: torch.nn.Module, batch: Batch, hidden: Tensor | None = None
     """Log-probability, float32 [P], of each token to predict after its path.
 
     The tokens are those of `batch.node`, row by row. One that several sequences share is predicted
-    once. The vocabulary is projected once for each state that predicts anything, some states at a
-    time. Raises ValueError where the batch was packed without `predict`.
+    once. Raises ValueError where the batch was packed without `predict`.
     """
     if not len(batch.node):
         raise ValueError("the batch has no token to predict: pass predict= to pack or plan")
     head = projection(model)
-    if hidden is None and _one_by_one(model, batch):
-        return _plain_log_probs(_transformers_model(model), batch)
     hidden = states(model, batch) if hidden is None else hidden  # [T, H]
     batch = batch.to(hidden.device)
     node, inverse = batch.node.unique(return_inverse=True)  # [distinct tokens], [P]
-    parent, order = batch.parent[node].sort(stable=True)
-    node = node[order]
-    # The states that predict, and which of them predicts each token.
-    rows, row_of = parent.unique_consecutive(return_inverse=True)
-    chosen = chosen_log_probs(head, hidden[rows], row_of, batch.tokens[node])
-    return chosen[order.argsort()[inverse]]
-
-
-def _plain_log_probs(model: PreTrainedModel, batch: Batch) -> Tensor:
-    """`log_probs` of a batch whose sequences are run one by one."""
-    by_row = []
-    for path in batch.paths():
-        by_row.append(contract.plain_log_probs(model, batch.tokens[path].tolist()))
-    depths = batch.positions[batch.node].tolist()
-    chosen = []
-    for row, depth in zip(batch.owner.tolist(), depths, strict=True):
-        chosen.append(by_row[row][depth - 1])
-    return torch.stack(chosen)
+    vocabulary = _transformers_model(model).config.get_text_config().vocab_size
+    recompute = torch.is_grad_enabled() and 4 * vocabulary * len(node) > HELD_BYTES
+    chosen = chosen_log_probs(
+        head, hidden[batch.parent[node]], batch.tokens[node], recompute=recompute
+    )
+    return chosen[inverse]
 
 
 def response_log_probs(model: torch.nn.Module, batch: Batch) -> Tensor:
@@ -371,143 +269,31 @@ def projection(model: torch.nn.Module) -> Callable[[Tensor], Tensor]:
 
 
 def chosen_log_probs(
-    head: Callable[[Tensor], Tensor], hidden: Tensor, row: Tensor, token: Tensor
+    head: Callable[[Tensor], Tensor], hidden: Tensor, token: Tensor, *, recompute: bool = False
 ) -> Tensor:
-    """Log-probability [P], float32 or more, of some tokens under the logits of some rows.
+    """Log-probability [N], float32 or more, of a token under the logits of each state.
 
-    Every row is projected once, CHUNK rows at a time. Logits of more than KEPT bytes are not held
-    for the backward pass but computed again. For a plain linear head the gradient is written out,
-    d logp[i] = onehot(token[i]) - softmax, so that no copy of the logits is made beside the buffer
-    they are computed in. Any other head (adapters, quantised) goes through autograd.
+    CHUNK states are projected at a time.
 
     Args:
         head: the vocabulary projection, H to V.
-        hidden: [R, H].
-        row: [P], the row of each token, ascending.
-        token: [P].
+        hidden: [N, H].
+        token: [N].
+        recompute: do not hold the logits for the backward pass, but compute them a second time.
     """
-    plain = type(head) is torch.nn.Linear and not (head._forward_hooks or head._forward_pre_hooks)
-    on = hidden.device.type
-    dtype = torch.get_autocast_dtype(on) if torch.is_autocast_enabled(on) else hidden.dtype
-    if plain:
-        held = (
-            torch.is_grad_enabled()
-            and len(hidden) * head.out_features * dtype.itemsize <= HELD_BYTES
-        )
-        return _ChosenLogProbs.apply(hidden, head.weight, head.bias, row, token, dtype, held)
 
-    def of_chunk(hidden: Tensor, row: Tensor, token: Tensor) -> Tensor:
-        logits = head(hidden).float()  # [rows, V]
-        return logits[row, token] - logits.logsumexp(-1)[row]
+    def of_chunk(hidden: Tensor, token: Tensor) -> Tensor:
+        logits = head(hidden)  # [states, V]
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return -cross_entropy(logits, token, reduction="none")
 
     chunks = []
-    for start, stop, token_start, token_stop in _chunks(len(hidden), row):
-        tokens = slice(token_start, token_stop)
-        chunks.append(
-            checkpoint(
-                of_chunk,
-                hidden[start:stop],
-                row[tokens] - start,
-                token[tokens],
-                use_reentrant=False,
-            )
-        )
+    for some_hidden, some_token in zip(hidden.split(CHUNK), token.split(CHUNK), strict=True):
+        if recompute:
+            chunks.append(checkpoint(of_chunk, some_hidden, some_token, use_reentrant=False))
+        else:
+            chunks.append(of_chunk(some_hidden, some_token))
     return torch.cat(chunks)
-
-
-def _chunks(n_rows: int, row: Tensor) -> Iterator[tuple[int, int, int, int]]:
-    """Chunks of rows and of their tokens: (first row, last + 1, first token, last + 1)."""
-    bounds = [*range(0, n_rows, CHUNK), n_rows]
-    cuts = torch.searchsorted(row, torch.tensor(bounds, device=row.device)).tolist()
-    for rows, tokens in zip(pairwise(bounds), pairwise(cuts), strict=True):
-        yield *rows, *tokens
-
-
-class _ChosenLogProbs(torch.autograd.Function):
-    """Log-probabilities by a linear head, with the gradient written out.
-
-    Logits are in `dtype`, sums over the vocabulary in float32 or more.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: FunctionCtx,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        row: Tensor,
-        token: Tensor,
-        dtype: torch.dtype,
-        held: bool,
-    ) -> Tensor:
-        """The values [P]; `held` keeps the logits for the backward pass."""
-        wide = torch.promote_types(dtype, torch.float32)
-        h = hidden.to(dtype)  # [R, H]
-        w = weight.to(dtype)  # [V, H]
-        out = hidden.new_empty(len(row), dtype=wide)  # [P]
-        total = hidden.new_empty(len(hidden), 1, dtype=wide)  # [R, 1], log-sum-exps
-        scratch = hidden.new_empty(min(CHUNK, len(hidden)), len(weight), dtype=wide)  # [rows, V]
-        # One buffer for all chunks unless their logits are held: fresh memory costs a CPU as much
-        # as a pass over it.
-        n_buffered = len(hidden) if held else len(scratch)
-        buffer = hidden.new_empty(n_buffered, len(weight), dtype=dtype)
-        for start, stop, token_start, token_stop in _chunks(len(hidden), row):
-            n_rows = stop - start
-            tokens = slice(token_start, token_stop)
-            logits = buffer[start:stop] if held else buffer[:n_rows]  # [rows, V]
-            _project(h[start:stop], w, bias, logits)
-            top = logits.amax(-1, keepdim=True)  # [rows, 1]
-            torch.sub(logits, top, out=scratch[:n_rows]).exp_()
-            total[start:stop] = scratch[:n_rows].sum(-1, keepdim=True).log_() + top
-            out[tokens] = logits[row[tokens] - start, token[tokens]] - total[row[tokens], 0]
-        ctx.save_for_backward(hidden, weight, bias, row, token, total, buffer if held else None)
-        ctx.dtype = dtype
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradients of hidden states, weight and bias, where they are asked for."""
-        hidden, weight, bias, row, token, total, held = ctx.saved_tensors
-        h = hidden.to(ctx.dtype)  # [R, H]
-        w = weight.to(ctx.dtype)  # [V, H]
-        scratch = total.new_empty(min(CHUNK, len(hidden)), len(weight))  # [rows, V]
-        buffer = h.new_empty(scratch.shape) if held is None else None  # [rows, V]
-        by_hidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None  # [R, H]
-        by_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None  # [V, H]
-        by_bias = torch.zeros_like(bias) if ctx.needs_input_grad[2] else None  # [V]
-        by_row = total.new_zeros(len(hidden)).index_add_(0, row, grad.to(total.dtype))  # [R]
-        by_row = by_row[:, None]  # [R, 1]
-        for start, stop, token_start, token_stop in _chunks(len(hidden), row):
-            n_rows = stop - start
-            tokens = slice(token_start, token_stop)
-            if held is None:
-                logits = buffer[:n_rows]  # [rows, V]
-                _project(h[start:stop], w, bias, logits)
-            else:
-                logits = held[start:stop]  # [rows, V]
-            slope = torch.sub(logits, total[start:stop], out=scratch[:n_rows])
-            slope.exp_().mul_(-by_row[start:stop])
-            slope.index_put_(
-                (row[tokens] - start, token[tokens]), grad[tokens].to(slope.dtype), accumulate=True
-            )
-            slope = slope.to(ctx.dtype)  # [rows, V]: of the logits
-            if by_hidden is not None:
-                by_hidden[start:stop] = slope @ w
-            if by_weight is not None and weight.dtype == ctx.dtype:
-                by_weight.addmm_(slope.T, h[start:stop])
-            elif by_weight is not None:
-                by_weight += slope.T @ h[start:stop]
-            if by_bias is not None:
-                by_bias += slope.sum(0)
-        return by_hidden, by_weight, by_bias, None, None, None, None
-
-
-def _project(hidden: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> None:
-    """Write the logits [rows, V] of hidden [rows, H] into `out`."""
-    torch.mm(hidden, weight.T, out=out)
-    if bias is not None:
-        out.add_(bias)
 
 
 def per_sequence(x: Tensor, batch: Batch) -> Tensor:
@@ -574,21 +360,7 @@ def in_order(
     return all_rows[torch.tensor(index).argsort()]
 
 
-class AttentionOptions(NamedTuple):
-    """How a layer turns scores into attention."""
-
-    scale: float  # of the scores
-    window: int | None  # how many tokens are seen
-    softcap: float | None  # a cap of the scores
-    sinks: Tensor | None  # [heads], one more score each that takes weight and gives nothing
-
-    @property
-    def special(self) -> bool:
-        """Whether kernels of plain attention cannot do it."""
-        return self.softcap is not None or self.sinks is not None
-
-
-class _Tree:
+class Tree:
     """A batch on its way through the layers.
 
     It holds what the attention of all layers shares, made on first use.
@@ -640,7 +412,8 @@ class _Tree:
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        options: AttentionOptions,
+        scale: float,
+        window: int | None,
     ) -> Tensor:
         """The attention of a layer, as `run` calls it."""
         if torch.is_autocast_enabled(query.device.type):
@@ -648,21 +421,17 @@ class _Tree:
             query = query.to(dtype)
             key = key.to(dtype)
             value = value.to(dtype)
-        window = None
-        if options.window and options.window < self.depth:  # or else it cuts nothing
-            window = options.window
-        if options.special:
-            mask = self.mask(0, query.shape[-2], window, query.dtype)
-            return eager_attention(module, query, key, value, mask, options)
+        if window and window >= self.depth:  # it cuts nothing
+            window = None
         if query.device.type == "cpu":
-            return _Attention.apply(query, key, value, self, options.scale, window)
+            return _Attention.apply(query, key, value, self, scale, window)
         check_kernel(query.device, query.shape[-1], query.dtype)
         if window not in self._blocks:
             self._blocks[window] = block_mask(
                 self.batch.last, positions=self.batch.positions, window=window
             )
         out = _compiled()(
-            query, key, value, block_mask=self._blocks[window], scale=options.scale, enable_gqa=True
+            query, key, value, block_mask=self._blocks[window], scale=scale, enable_gqa=True
         )
         return out.transpose(1, 2).contiguous()
 
@@ -681,7 +450,7 @@ class _Attention(torch.autograd.Function):
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        tree: _Tree,
+        tree: Tree,
         scale: float,
         window: int | None,
     ) -> Tensor:
@@ -782,7 +551,7 @@ def group_attention(
         module: the layer's attention.
         query: [1, heads, T, D].
         key: [1, key heads, T, D].
-        value: [1, key heads, T, D or less].
+        value: [1, key heads, T, D].
         attention_mask: of transformers; `run` has none.
         dropout: only outside of `run`.
         scaling: of the scores; None for D ** -.5.
@@ -790,30 +559,9 @@ def group_attention(
         more: what else the model hands to its attention.
     Returns: [1, T, heads, D], and None in place of the weights.
     Raises:
-        ValueError: for a model whose attention groups cannot have.
+        ValueError: for dropout in `run`.
     """
-    if more.get("position_bias") is not None:
-        raise ValueError(
-            f"{type(module).__name__} asks its attention for position_bias, "
-            "which group attention lacks"
-        )
-    options = AttentionOptions(
-        scale=query.shape[-1] ** -0.5 if scaling is None else scaling,
-        window=more.get("sliding_window"),
-        softcap=more.get("softcap"),
-        sinks=more.get("s_aux"),
-    )
     if hs2_attention is None:
-        if attention_mask is not None and attention_mask.shape[-1] < key.shape[-2]:
-            raise ValueError(
-                f"{type(module).__name__} does not hand keyword arguments of forward "
-                "to its attention"
-            )
-        if options.special:
-            raise ValueError(
-                f"{type(module).__name__} needs its own attention here: "
-                "set_attn_implementation('eager')"
-            )
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **more
         )
@@ -821,38 +569,8 @@ def group_attention(
         raise ValueError(
             f"attention dropout ({dropout}) is not supported: set config.attention_dropout = 0"
         )
-    width = value.shape[-1]
-    if width != query.shape[-1]:  # zeros at the end of a head change no product
-        widest = max(width, query.shape[-1])
-        query = torch.nn.functional.pad(query, (0, widest - query.shape[-1]))
-        key = torch.nn.functional.pad(key, (0, widest - key.shape[-1]))
-        value = torch.nn.functional.pad(value, (0, widest - value.shape[-1]))
-    return hs2_attention(module, query, key, value, options)[..., :width], None
-
-
-def eager_attention(
-    module: torch.nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor,
-    options: AttentionOptions,
-) -> Tensor:
-    """The model's own formula of attention under an additive mask [n, n].
-
-    Every token is computed beside every other. Returns: [1, n, heads, D].
-    """
-    eager = sys.modules[type(module).__module__].eager_attention_forward
-    return eager(
-        module,
-        query,
-        key,
-        value,
-        mask[None, None],
-        scaling=options.scale,
-        softcap=options.softcap,
-        s_aux=options.sinks,
-    )[0]
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    return hs2_attention(module, query, key, value, scale, more.get("sliding_window")), None
 
 
 def check_kernel(device: torch.device, width: int, dtype: torch.dtype) -> None:

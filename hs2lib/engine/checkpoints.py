@@ -308,7 +308,7 @@ def _replace_by_empty_backbone(model: nn.Module) -> nn.Module:
         new = type(old)(copy.deepcopy(old.config))
         model.backbone = new
     new.tie_weights()
-    for name in {"generation_config", "hs2_verdicts", "hs2_weights"} & vars(old).keys():
+    for name in {"generation_config", "hs2_checked", "hs2_weights"} & vars(old).keys():
         setattr(new, name, getattr(old, name))
     if adapter:
         model.adapter = None
@@ -320,8 +320,8 @@ def _replace_by_empty_backbone(model: nn.Module) -> nn.Module:
 def stream(backbone: nn.Module) -> None:
     """Fill a backbone that was sharded without data: each process reads its own rows of its files.
 
-    So no byte is read twice, and no process ever holds a whole model. The architecture contract
-    looks at a random copy of two layers.
+    So no byte is read twice, and no process ever holds a whole model. What `attention.prepare`
+    checks is checked on a random copy of two layers.
 
     Raises ValueError where a tensor is in no file, and as `attention.prepare`.
     """
@@ -340,7 +340,7 @@ def stream(backbone: nn.Module) -> None:
             raise ValueError(f"{name} is in no safetensors file of {backbone.hs2_weights}")
         parameters[stored_name] = parameter
     read_tensors(parameters, backbone.hs2_weights)
-    backbone.hs2_verdicts = {("groups", backbone.dtype, backbone.device): ""}
+    backbone.hs2_checked = True
 
 
 def fill_parameter(parameter: torch.Tensor, value: torch.Tensor) -> None:

@@ -181,8 +181,8 @@ class Answers:
     policy: its title.
     truthfulqa: `truthfulqa.score` of its log-probabilities.
     by_benchmark: benchmark -> its answers, one a turn.
-    read, control_strings, scored_one_by_one: those attributes of the policy, for the run's
-        manifest. The policy itself does not stay in memory.
+    read, control_strings: those attributes of the policy, for the run's manifest. The policy itself
+        does not stay in memory.
     """
 
     policy: str
@@ -190,7 +190,6 @@ class Answers:
     by_benchmark: Mapping[str, tuple[Group, ...]]
     read: dict[str, str]
     control_strings: dict[tuple, bool]
-    scored_one_by_one: dict[str, str]
 
 
 def respond(
@@ -255,7 +254,6 @@ def _answers(
         by_benchmark=by_benchmark,
         read=policy.read,
         control_strings=policy.control_strings,
-        scored_one_by_one=policy.scored_one_by_one,
     )
 
 

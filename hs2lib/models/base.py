@@ -23,9 +23,9 @@ from tqdm.auto import tqdm
 
 from hs2lib import code, paths
 from hs2lib.engine import checkpoints
-from hs2lib.engine.attention import alone
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, control_strings, tokenise
+from hs2lib.engine.contract import longest
 from hs2lib.engine.trees import BUDGET
 from hs2lib.group import Group
 from hs2lib.models.backbones import as_read, load_backbone, load_tokenizer, replace_folder
@@ -86,7 +86,7 @@ class Decoder(nn.Module):
         self.tokenizer = tokenizer
         self.template = template
         self.control_text = control_text
-        self.max_tokens = max_tokens or getattr(backbone.config, "max_position_embeddings", None)
+        self.max_tokens = max_tokens or longest(backbone.config)
         self.base = base
         self.revision = revision
         self.origin = origin or base
@@ -94,8 +94,6 @@ class Decoder(nn.Module):
 
         # What the weights were read from, as `hs2lib.paths.digests_by_place`.
         self.read: dict[str, str] = {}
-        # The backbone's class and why, where its sequences were not grouped.
-        self.scored_one_by_one = alone(backbone)
         # Of each (prompt, text) that spells out control strings, whether it was set aside.
         self.control_strings: dict[tuple, bool] = {}
 
@@ -148,7 +146,6 @@ class Decoder(nn.Module):
         if autocast == "bfloat16" and not self.root:
             self.rounded = self.fingerprint()
             embeddings = self.backbone.get_input_embeddings().weight
-            self.backbone.hs2_dtype = torch.bfloat16
             for module in self.backbone.modules():
                 if isinstance(module, nn.Linear) and module.weight is not embeddings:
                     module.to(torch.bfloat16)

@@ -185,8 +185,6 @@ class Run:
         # One dict a model, which is filled as the model runs: text that spells out control strings
         # -> whether it was set aside.
         self.control_strings: list[dict] = []
-        # One dict a model, filled alike: its class -> why it was not run in groups.
-        self.scored_one_by_one: list[dict] = []
         # What functions were given (the pair rule, the loss), by name.
         self.arguments: dict[str, str] = {}
         # Seconds that earlier calls spent on work that this one only read.
@@ -250,7 +248,6 @@ class Run:
             self.was_read |= getattr(thing, "read", {})
             self.kept_s += getattr(thing, "seconds_before", 0.0)
             self.control_strings.append(getattr(thing, "control_strings", {}))
-            self.scored_one_by_one.append(getattr(thing, "scored_one_by_one", {}))
             for name, value in getattr(thing, "arguments", {}).items():
                 self.arguments[name] = described(value)
 
@@ -562,7 +559,6 @@ class Run:
             "verdicts": self.verdicts,
             "artefacts": self.artefacts,
             "arguments": self.arguments,
-            "scored_one_by_one": _merged(self.scored_one_by_one),
             "control_strings": len(control_strings),
             "refused_responses": sum(control_strings.values()),
             "device": device(),

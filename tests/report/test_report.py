@@ -24,7 +24,6 @@ from transformers import LlamaConfig, LlamaModel
 
 from hs2lib import paper, paths
 from hs2lib.data.load import Loaded
-from hs2lib.engine.attention import alone
 from hs2lib.models.base import Decoder
 from hs2lib.paths import sha256
 from hs2lib.report import report
@@ -537,18 +536,6 @@ def test_a_write_that_is_cut_short_leaves_the_old_file(checkout, monkeypatch):
         run.table(pd.DataFrame({"n": [2]}), "numbers", "New.")
     assert (run.folder / "numbers.csv").read_bytes() == old
     monkeypatch.undo()
-
-
-def test_a_manifest_names_the_models_scored_one_by_one(checkout, monkeypatch):
-    run = start()
-    model = tiny_model()
-    run.reads(model)
-    alone(model.backbone)["LlamaModel"] = "its attention is not built on AttentionInterface"
-    run.finish()
-    manifest = json.loads((run.folder / "manifest.json").read_text())
-    assert manifest["scored_one_by_one"] == {
-        "LlamaModel": "its attention is not built on AttentionInterface"
-    }
 
 
 def test_a_manifest_that_is_cut_short_is_no_manifest(checkout, monkeypatch):
