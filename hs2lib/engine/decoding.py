@@ -9,9 +9,9 @@ Paper: silent (an exact saving; `generate` repeats the prompt for every sample).
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
@@ -132,25 +132,23 @@ class _Grouped:
         self, model: PreTrainedModel, prompts: list[list[int]], prompt_of: list[int]
     ) -> None:
         self.model = model
-        self.batch = pack([[ids] for ids in prompts])
+        self.prompts = prompts
         self.lengths = torch.tensor([len(ids) for ids in prompts])  # [P]
         self.prompt_of = torch.tensor(prompt_of)  # [R]
-        # layer -> keys, values [P, key heads, L, D] each; shorter prompts have unseen places first
-        self.prefix: dict[int, tuple[Tensor, Tensor]] = {}
-        # layer -> keys, values [rows, key heads, room, D] of the sampled tokens
-        self.cache: dict[int, list[Tensor]] = {}
+        # layer -> keys and values of the prompts, [2, P, key heads, L, D]; all of them end at L
+        self.prefix: dict[int, Tensor] = {}
+        # layer -> keys and values of the sampled tokens, [2, R or more, key heads, room, D]
+        self.cache: dict[int, Tensor] = {}
         self.length = 0  # tokens in the cache
 
     def start(self) -> Tensor:
         """Logits [R, V] of the first tokens."""
-        self.tree = Tree(self.batch)
+        batch = pack([[ids] for ids in self.prompts])
         longest = int(self.lengths.max())
-        paths = [torch.tensor(path) for path in self.batch.paths()]
-        self.nodes = torch.stack([pad(path, (longest - len(path), 0)) for path in paths])  # [P, L]
-        tokens = self.batch.tokens
-        positions = self.batch.positions
-        out = run(self.model, tokens, positions, self._prefill, logits_to_keep=self.batch.end)
-        del self.tree, self.nodes
+        paths = [torch.tensor(path) for path in batch.paths()]
+        nodes = torch.stack([pad(path, (longest - len(path), 0)) for path in paths])  # [P, L]
+        attention = partial(self._prefill, Tree(batch), nodes)
+        out = run(self.model, batch.tokens, batch.positions, attention, logits_to_keep=batch.end)
         self._place_rows()
         return out.logits[0][self.prompt_of]
 
@@ -160,9 +158,8 @@ class _Grouped:
         for place, row in enumerate(rows):
             if place == row:
                 continue
-            for keys_values in self.cache.values():
-                for cache in keys_values:
-                    cache[place, :, : self.length] = cache[row, :, : self.length]
+            for cache in self.cache.values():
+                cache[:, place, :, : self.length] = cache[:, row, :, : self.length]
         self._place_rows()
 
     def step(self, tokens: Tensor) -> Tensor:
@@ -173,32 +170,25 @@ class _Grouped:
         return logits
 
     def _place_rows(self) -> None:
-        """Give each row a slot beside those of its prompt, and forget prompts once half have none.
-
-        There are P * n slots, where n is the number of rows of the prompt that has most.
-        """
+        """Number the rows of each prompt, and forget prompts once half of them have no row."""
         present = self.prompt_of.unique()
         if 2 * len(present) <= len(self.lengths):
             self.prompt_of = torch.searchsorted(present, self.prompt_of)
             self.lengths = self.lengths[present]
             longest = int(self.lengths.max())
-            for layer, (keys, values) in self.prefix.items():
-                keys = keys[present, :, -longest:].contiguous()
-                values = values[present, :, -longest:].contiguous()
-                self.prefix[layer] = (keys, values)
-        counts: Counter[int] = Counter()
-        ranks = []
-        for prompt in self.prompt_of.tolist():
-            ranks.append(counts[prompt])
-            counts[prompt] += 1
-        self.n = max(counts.values())
-        self.slot = self.prompt_of * self.n + torch.tensor(ranks)  # [R]
+            for layer, prefix in self.prefix.items():
+                self.prefix[layer] = prefix[:, present, :, -longest:].contiguous()
+        same = self.prompt_of[:, None] == self.prompt_of  # [R, R]
+        self.rank = same.tril(-1).sum(1)  # [R], rows of its prompt before each row
+        self.n = int(self.rank.max()) + 1  # rows of the prompt that has most
         before_end = torch.arange(int(self.lengths.max()), 0, -1)  # [L]
         unseen = before_end > self.lengths[:, None]  # [P, L]
         self.bias = (UNSEEN * unseen)[:, None, None] if unseen.any() else None  # [P, 1, 1, L]
 
     def _prefill(
         self,
+        tree: Tree,
+        nodes: Tensor,
         module: torch.nn.Module,
         query: Tensor,
         key: Tensor,
@@ -206,12 +196,18 @@ class _Grouped:
         scale: float,
         window: int | None,
     ) -> Tensor:
-        """One layer's attention of the prompts, whose keys and values are kept."""
-        dtype = torch.promote_types(key.dtype, torch.float32)
-        keys = key[0].to(dtype)[:, self.nodes].transpose(0, 1)  # [P, key heads, L, D]
-        values = value[0].to(dtype)[:, self.nodes].transpose(0, 1)  # [P, key heads, L, D]
-        self.prefix[module.layer_idx] = (keys.contiguous(), values.contiguous())
-        return self.tree(module, query, key, value, scale, window)
+        """One layer's attention of the prompts, whose keys and values are kept.
+
+        The arguments from the third on are those of `hs2lib.engine.attention.run`.
+
+        Args:
+            tree: of the prompts.
+            nodes: [P, L], the index of each prompt's tokens in it.
+        """
+        keys_values = torch.cat([key, value])  # [2, key heads, T, D]
+        keys_values = keys_values.to(torch.promote_types(key.dtype, torch.float32))
+        self.prefix[module.layer_idx] = keys_values[:, :, nodes].transpose(1, 2).contiguous()
+        return tree(module, query, key, value, scale, window)
 
     def _step(
         self,
@@ -222,32 +218,30 @@ class _Grouped:
         scale: float,
         window: int | None,
     ) -> Tensor:
-        """One layer's attention of each row's newest token to its prompt and to its own tokens."""
+        """One layer's attention of each row's newest token to its prompt and to its own tokens.
+
+        The arguments are those of `hs2lib.engine.attention.run`.
+        """
         dtype = torch.promote_types(query.dtype, torch.float32)
         heads = query.shape[1]
         key_heads = key.shape[1]
         # Heads that share keys are queries of one attention.
         q = query[0].to(dtype).unflatten(0, (key_heads, heads // key_heads))
         q = q.permute(2, 0, 1, 3).contiguous()  # [R, key heads, queries of each, D]
-        keys, values = self._store(
-            module.layer_idx, key[0].transpose(0, 1).to(dtype), value[0].transpose(0, 1).to(dtype)
-        )
+        newest = torch.cat([key, value]).to(dtype).transpose(1, 2)  # [2, R, key heads, D]
+        keys, values = self._store(module.layer_idx, newest)  # [R, key heads, length + 1, D] each
+        prompt_keys, prompt_values = self.prefix[module.layer_idx]  # [P, key heads, L, D] each
+        bias = self.bias
         if window:
             keys = keys[:, :, -window:]
             values = values[:, :, -window:]
+            n_unseen = max(0, prompt_keys.shape[2] + self.length + 1 - window)
+            prompt_keys = prompt_keys[:, :, n_unseen:]
+            prompt_values = prompt_values[:, :, n_unseen:]
+            bias = None if bias is None else bias[..., n_unseen:]
         out, lse = flash(q, keys, values, 0.0, False, scale=scale)
-        prompt_keys, prompt_values = self.prefix[module.layer_idx]
-        longest = prompt_keys.shape[2]
-        n_seen = longest
-        if window:
-            n_seen = min(longest, window - self.length - 1)
-        if n_seen > 0:
-            bias = self.bias
-            if bias is not None:
-                bias = bias[..., -n_seen:].to(dtype)
-            prompt_out, prompt_lse = self._to_prompts(
-                q, prompt_keys[:, :, -n_seen:], prompt_values[:, :, -n_seen:], bias, scale
-            )
+        if prompt_keys.shape[2]:
+            prompt_out, prompt_lse = self._to_prompts(q, prompt_keys, prompt_values, bias, scale)
             out = out.lerp(prompt_out, torch.sigmoid(prompt_lse - lse)[..., None])
         return out.reshape(1, -1, heads, q.shape[-1]).to(query.dtype)
 
@@ -263,41 +257,32 @@ class _Grouped:
             scale: of the scores.
         Returns: shaped as the query, and the log-sum-exps [R, key heads, queries of each].
         """
-        slots = query.new_zeros(len(keys) * self.n, *query.shape[1:])
-        slots[self.slot] = query
-        q = slots.unflatten(0, (-1, self.n)).transpose(1, 2)  # [P, key heads, n, queries, D]
-        shape = q.shape[2:4]
-        q = q.flatten(2, 3)  # [P, key heads, n * queries, D]
-        mask = None if bias is None else bias.expand(-1, -1, q.shape[2], -1)
-        out, lse = flash(q, keys, values, 0.0, False, attn_mask=mask, scale=scale)
-        out = (
-            out.unflatten(2, shape).transpose(1, 2).flatten(0, 1)
-        )  # [P * n, key heads, queries, D]
-        lse = lse.unflatten(2, shape).transpose(1, 2).flatten(0, 1)  # [P * n, key heads, queries]
-        return out[self.slot], lse[self.slot]
+        _, key_heads, n_queries, width = query.shape
+        slots = query.new_zeros(len(keys), key_heads, self.n, n_queries, width)
+        slots[self.prompt_of, :, self.rank] = query
+        mask = None
+        if bias is not None:
+            mask = bias.to(query.dtype).expand(-1, -1, self.n * n_queries, -1)
+        out, lse = flash(slots.flatten(2, 3), keys, values, 0.0, False, attn_mask=mask, scale=scale)
+        out = out.unflatten(2, (self.n, -1))[self.prompt_of, :, self.rank]
+        lse = lse.unflatten(2, (self.n, -1))[self.prompt_of, :, self.rank]
+        return out, lse
 
-    def _store(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Add one token a row to a layer's cache, and return all keys and values there.
+    def _store(self, layer: int, newest: Tensor) -> Tensor:
+        """Add a token's keys and values [2, R, key heads, D] to a layer's cache.
 
-        Args:
-            layer: its number.
-            key: [R, key heads, D].
-            value: [R, key heads, D].
-        Returns: keys and values, [R, key heads, length + 1, D] each.
+        Returns: all keys and values there, [2, R, key heads, length + 1, D].
         """
-        n_rows = len(key)
+        n_rows = newest.shape[1]
         if layer not in self.cache:
-            self.cache[layer] = [x.new_empty(*x.shape[:2], 32, x.shape[2]) for x in (key, value)]
-        caches = self.cache[layer]
-        room = caches[0].shape[2]
+            self.cache[layer] = newest.new_zeros(*newest.shape[:3], 32, newest.shape[3])
+        cache = self.cache[layer]
+        room = cache.shape[3]
         if self.length == room:  # room doubles, so that each token is moved about once
-            for i, cache in enumerate(caches):
-                caches[i] = cache.new_empty(n_rows, cache.shape[1], 2 * room, cache.shape[3])
-                caches[i][:, :, : self.length] = cache[:n_rows]
-        for cache, newest in zip(caches, (key, value), strict=True):
-            cache[:n_rows, :, self.length] = newest
-        keys, values = caches
-        return keys[:n_rows, :, : self.length + 1], values[:n_rows, :, : self.length + 1]
+            cache = pad(cache[:, :n_rows], (0, 0, 0, room))
+            self.cache[layer] = cache
+        cache[:, :n_rows, :, self.length] = newest
+        return cache[:, :n_rows, :, : self.length + 1]
 
 
 class _Plain:
