@@ -21,22 +21,33 @@ if TYPE_CHECKING:
 
 # Model types of transformers that run in groups.
 GROUPED = {
+    "cohere2",
     "gemma",
     "gemma3_text",
+    "glm4",
     "gpt_neox",
     "granite",
     "llama",
+    "ministral",
+    "ministral3",
     "mistral",
     "mixtral",
+    "olmo",
     "olmo2",
     "olmo3",
+    "olmoe",
+    "phi",
     "phi3",
     "qwen2",
+    "qwen2_moe",
     "qwen2_vl_text",
     "qwen3",
     "qwen3_moe",
     "smollm3",
 }
+
+# Options of models whose attention selects tokens among all of a sequence, padding too.
+SELECTS = ("index_topk", "keep_window_size")
 
 ROWS = 8  # padded rows in one pass
 
@@ -97,26 +108,31 @@ def check(model: "PreTrainedModel", projection: "Callable[[Tensor], Tensor] | No
         model: the model.
         projection: from states to logits, None for a model that has no vocabulary projection.
     """
+    name = type(model).__name__
+    config = model.config.get_text_config()
+    if any(hasattr(config, option) for option in SELECTS):
+        raise ValueError(f"{name} is not supported: its attention selects among all tokens")
+    if projection is not None and model.base_model is model:
+        raise ValueError(f"{name} is not supported: its decoder without the head is not at hand")
     training = model.training
     model.eval()
-    ids = torch.arange(16, device=model.device)[None] % model.config.get_text_config().vocab_size
+    ids = torch.arange(16, device=model.device)[None] % config.vocab_size
     states = model.base_model(input_ids=ids, use_cache=False).last_hidden_state  # [1, 16, H]
     start = model.base_model(input_ids=ids[:, :8], use_cache=False).last_hidden_state  # [1, 8, H]
-    name = type(model).__name__
-    if not _close(states[:, :8], start):
+    if not close(states[:, :8], start):
         raise ValueError(
             f"{name} as it is configured is no causal decoder: tokens see those that follow"
         )
     if projection is not None:
         logits = model(input_ids=ids, use_cache=False).logits  # [1, 16, V]
-        if not _close(projection(states), logits):
+        if not close(projection(states), logits):
             raise ValueError(
                 f"{name} cannot be a policy: its logits are more than a projection of its states"
             )
     model.train(training)
 
 
-def _close(ours: Tensor, theirs: Tensor) -> bool:
+def close(ours: Tensor, theirs: Tensor) -> bool:
     """Whether two results differ by no more than rounding."""
     rounded = theirs.dtype.itemsize < 4 or torch.is_autocast_enabled(theirs.device.type)
     difference = (ours.double() - theirs.double()).norm() / theirs.double().norm()

@@ -387,6 +387,8 @@ def decode(
                 row.finished = len(row.tokens) >= min_new_tokens and ends(row.tokens)
             for place in reversed(range(len(rows))):
                 if rows[place].finished or len(rows[place].tokens) == max_new_tokens:
+                    if not contract.in_groups(decoder.config):
+                        _check_cache(model, some[0][0], rows[place])
                     yield rows[place]
                     # The last row moves into each free place, so that one row is moved and not all.
                     kept[place] = kept[-1]
@@ -397,6 +399,19 @@ def decode(
                 rows = [rows[place] for place in kept]
                 engine.keep(kept)
             logits = engine.step(torch.tensor([row.tokens[-1] for row in rows]))
+
+
+def _check_cache(model: PreTrainedModel, prompt: list[int], row: Row) -> None:
+    """Raise ValueError where transformers' cache gives a sample other numbers than a whole pass."""
+    ids = torch.tensor([prompt + row.tokens], device=model.device)  # [1, T]
+    logits = model(input_ids=ids, use_cache=False).logits[0, -len(row.tokens) - 1 : -1].float()
+    chosen = logits.gather(1, ids[0, -len(row.tokens) :, None])[:, 0] - logits.logsumexp(-1)
+    # A nat more each, so that of log-probabilities near 0 no rounding is compared.
+    if not contract.close(torch.tensor(row.log_probs) - 1, chosen.cpu() - 1):
+        raise ValueError(
+            f"{type(model).__name__} cannot be sampled from: transformers' cache gives its tokens "
+            "other log-probabilities than a pass over the whole sequence"
+        )
 
 
 def _batches(prompts: Iterable[Prompt], most: int) -> Iterator[list[Prompt]]:

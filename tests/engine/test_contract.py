@@ -167,6 +167,27 @@ def test_attention_to_what_follows_is_refused(name, change):
                 attention.end_states(model, pack([[draw(9)]]))
 
 
+def test_attention_that_selects_among_all_tokens_is_refused():
+    """What pads a row, or follows in another, would be among those."""
+    with pytest.raises(ValueError, match="DogeModel is not supported: its attention selects"):
+        attention.end_states(tiny("doge", AutoModel), pack([[draw(9)]]))
+
+
+def test_a_cache_that_gives_other_numbers_is_not_sampled_from(monkeypatch):
+    model = tiny("gemma2")
+    forward = type(model).forward
+
+    def off(self, *args, use_cache=None, **options):
+        out = forward(self, *args, use_cache=use_cache, **options)
+        if use_cache:
+            out.logits = 1.01 * out.logits
+        return out
+
+    monkeypatch.setattr(type(model), "forward", off)
+    with pytest.raises(ValueError, match="transformers' cache gives its tokens other"):
+        sampled(model, [draw(5)], 3)
+
+
 @pytest.mark.parametrize("sure", [1, 20, 200])
 def test_a_sure_model_in_bfloat16_is_sampled(sure):
     """A token whose probability is nearly 1: rounding is a large share of its log-probability."""
