@@ -32,14 +32,13 @@ module's forward. Models that do not run in groups run on padded rows, with the 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, distributed
-from torch.autograd.function import FunctionCtx
+from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn.attention.flex_attention import flex_attention
-from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -221,7 +220,8 @@ def log_probs(model: torch.nn.Module, batch: Batch, hidden: Tensor | None = None
     """Log-probability, float32 [P], of each token to predict after its path.
 
     The tokens are those of `batch.node`, row by row. One that several sequences share is predicted
-    once. Raises ValueError where the batch was packed without `predict`.
+    once. The vocabulary is projected once for each state that predicts anything, some states at a
+    time. Raises ValueError where the batch was packed without `predict`.
     """
     if not len(batch.node):
         raise ValueError("the batch has no token to predict: pass predict= to pack or plan")
@@ -229,12 +229,12 @@ def log_probs(model: torch.nn.Module, batch: Batch, hidden: Tensor | None = None
     hidden = states(model, batch) if hidden is None else hidden  # [T, H]
     batch = batch.to(hidden.device)
     node, inverse = batch.node.unique(return_inverse=True)  # [distinct tokens], [P]
-    vocabulary = _transformers_model(model).config.get_text_config().vocab_size
-    recompute = torch.is_grad_enabled() and 4 * vocabulary * len(node) > HELD_BYTES
-    chosen = chosen_log_probs(
-        head, hidden[batch.parent[node]], batch.tokens[node], recompute=recompute
-    )
-    return chosen[inverse]
+    parent, order = batch.parent[node].sort(stable=True)
+    node = node[order]
+    # The states that predict, and which of them predicts each token.
+    rows, row_of = parent.unique_consecutive(return_inverse=True)
+    chosen = chosen_log_probs(head, hidden[rows], row_of, batch.tokens[node])
+    return chosen[order.argsort()[inverse]]
 
 
 def response_log_probs(model: torch.nn.Module, batch: Batch) -> Tensor:
@@ -269,31 +269,143 @@ def projection(model: torch.nn.Module) -> Callable[[Tensor], Tensor]:
 
 
 def chosen_log_probs(
-    head: Callable[[Tensor], Tensor], hidden: Tensor, token: Tensor, *, recompute: bool = False
+    head: Callable[[Tensor], Tensor], hidden: Tensor, row: Tensor, token: Tensor
 ) -> Tensor:
-    """Log-probability [N], float32 or more, of a token under the logits of each state.
+    """Log-probability [P], float32 or more, of some tokens under the logits of some rows.
 
-    CHUNK states are projected at a time.
+    Every row is projected once, CHUNK rows at a time. Logits of more than HELD_BYTES are not held
+    for the backward pass but computed again. For a plain linear head the gradient is written out,
+    d logp[i] = onehot(token[i]) - softmax, so that no copy of the logits is made beside the buffer
+    they are computed in. Any other head (adapters, quantised) goes through autograd.
 
     Args:
         head: the vocabulary projection, H to V.
-        hidden: [N, H].
-        token: [N].
-        recompute: do not hold the logits for the backward pass, but compute them a second time.
+        hidden: [R, H].
+        row: [P], the row of each token, ascending.
+        token: [P].
     """
+    plain = type(head) is torch.nn.Linear and not (head._forward_hooks or head._forward_pre_hooks)
+    on = hidden.device.type
+    dtype = torch.get_autocast_dtype(on) if torch.is_autocast_enabled(on) else hidden.dtype
+    if plain:
+        held = (
+            torch.is_grad_enabled()
+            and len(hidden) * head.out_features * dtype.itemsize <= HELD_BYTES
+        )
+        return _ChosenLogProbs.apply(hidden, head.weight, head.bias, row, token, dtype, held)
 
-    def of_chunk(hidden: Tensor, token: Tensor) -> Tensor:
-        logits = head(hidden)  # [states, V]
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        return -cross_entropy(logits, token, reduction="none")
+    def of_chunk(hidden: Tensor, row: Tensor, token: Tensor) -> Tensor:
+        logits = head(hidden).float()  # [rows, V]
+        return logits[row, token] - logits.logsumexp(-1)[row]
 
     chunks = []
-    for some_hidden, some_token in zip(hidden.split(CHUNK), token.split(CHUNK), strict=True):
-        if recompute:
-            chunks.append(checkpoint(of_chunk, some_hidden, some_token, use_reentrant=False))
-        else:
-            chunks.append(of_chunk(some_hidden, some_token))
+    for start, stop, token_start, token_stop in _chunks(len(hidden), row):
+        tokens = slice(token_start, token_stop)
+        chunks.append(
+            checkpoint(
+                of_chunk,
+                hidden[start:stop],
+                row[tokens] - start,
+                token[tokens],
+                use_reentrant=False,
+            )
+        )
     return torch.cat(chunks)
+
+
+def _chunks(n_rows: int, row: Tensor) -> Iterator[tuple[int, int, int, int]]:
+    """Chunks of rows and of their tokens: (first row, last + 1, first token, last + 1)."""
+    bounds = [*range(0, n_rows, CHUNK), n_rows]
+    cuts = torch.searchsorted(row, torch.tensor(bounds, device=row.device)).tolist()
+    for rows, tokens in zip(pairwise(bounds), pairwise(cuts), strict=True):
+        yield *rows, *tokens
+
+
+class _ChosenLogProbs(torch.autograd.Function):
+    """Log-probabilities by a linear head, with the gradient written out.
+
+    Logits are in `dtype`, sums over the vocabulary in float32 or more.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        row: Tensor,
+        token: Tensor,
+        dtype: torch.dtype,
+        held: bool,
+    ) -> Tensor:
+        """The values [P]; `held` keeps the logits for the backward pass."""
+        wide = torch.promote_types(dtype, torch.float32)
+        h = hidden.to(dtype)  # [R, H]
+        w = weight.to(dtype)  # [V, H]
+        out = hidden.new_empty(len(row), dtype=wide)  # [P]
+        total = hidden.new_empty(len(hidden), 1, dtype=wide)  # [R, 1], log-sum-exps
+        scratch = hidden.new_empty(min(CHUNK, len(hidden)), len(weight), dtype=wide)  # [rows, V]
+        # One buffer for all chunks unless their logits are held: fresh memory costs a CPU as much
+        # as a pass over it.
+        n_buffered = len(hidden) if held else len(scratch)
+        buffer = hidden.new_empty(n_buffered, len(weight), dtype=dtype)
+        for start, stop, token_start, token_stop in _chunks(len(hidden), row):
+            n_rows = stop - start
+            tokens = slice(token_start, token_stop)
+            logits = buffer[start:stop] if held else buffer[:n_rows]  # [rows, V]
+            _project(h[start:stop], w, bias, logits)
+            top = logits.amax(-1, keepdim=True)  # [rows, 1]
+            torch.sub(logits, top, out=scratch[:n_rows]).exp_()
+            total[start:stop] = scratch[:n_rows].sum(-1, keepdim=True).log_() + top
+            out[tokens] = logits[row[tokens] - start, token[tokens]] - total[row[tokens], 0]
+        ctx.save_for_backward(hidden, weight, bias, row, token, total, buffer if held else None)
+        ctx.dtype = dtype
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of hidden states, weight and bias, where they are asked for."""
+        hidden, weight, bias, row, token, total, held = ctx.saved_tensors
+        h = hidden.to(ctx.dtype)  # [R, H]
+        w = weight.to(ctx.dtype)  # [V, H]
+        scratch = total.new_empty(min(CHUNK, len(hidden)), len(weight))  # [rows, V]
+        buffer = h.new_empty(scratch.shape) if held is None else None  # [rows, V]
+        by_hidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None  # [R, H]
+        by_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None  # [V, H]
+        by_bias = torch.zeros_like(bias) if ctx.needs_input_grad[2] else None  # [V]
+        by_row = total.new_zeros(len(hidden)).index_add_(0, row, grad.to(total.dtype))  # [R]
+        by_row = by_row[:, None]  # [R, 1]
+        for start, stop, token_start, token_stop in _chunks(len(hidden), row):
+            n_rows = stop - start
+            tokens = slice(token_start, token_stop)
+            if held is None:
+                logits = buffer[:n_rows]  # [rows, V]
+                _project(h[start:stop], w, bias, logits)
+            else:
+                logits = held[start:stop]  # [rows, V]
+            slope = torch.sub(logits, total[start:stop], out=scratch[:n_rows])
+            slope.exp_().mul_(-by_row[start:stop])
+            slope.index_put_(
+                (row[tokens] - start, token[tokens]), grad[tokens].to(slope.dtype), accumulate=True
+            )
+            slope = slope.to(ctx.dtype)  # [rows, V]: of the logits
+            if by_hidden is not None:
+                by_hidden[start:stop] = slope @ w
+            if by_weight is not None and weight.dtype == ctx.dtype:
+                by_weight.addmm_(slope.T, h[start:stop])
+            elif by_weight is not None:
+                by_weight += slope.T @ h[start:stop]
+            if by_bias is not None:
+                by_bias += slope.sum(0)
+        return by_hidden, by_weight, by_bias, None, None, None, None
+
+
+def _project(hidden: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> None:
+    """Write the logits [rows, V] of hidden [rows, H] into `out`."""
+    torch.mm(hidden, weight.T, out=out)
+    if bias is not None:
+        out.add_(bias)
 
 
 def per_sequence(x: Tensor, batch: Batch) -> Tensor:

@@ -40,7 +40,6 @@ GROUPED = {
     "phi3",
     "qwen2",
     "qwen2_moe",
-    "qwen2_vl_text",
     "qwen3",
     "qwen3_moe",
     "smollm3",

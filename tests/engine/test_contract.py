@@ -69,7 +69,7 @@ def assert_same(name: str, **overrides) -> None:
         assert (ours[weight] - gradient).norm() <= 1e-4 * gradient.norm(), weight
 
 
-@pytest.mark.parametrize("name", sorted(contract.GROUPED - {"qwen2_vl_text"}))
+@pytest.mark.parametrize("name", sorted(contract.GROUPED))
 def test_groups_give_the_values_and_gradients_of_sequences_one_by_one(name):
     """Without a warning: none of these runs on padded rows."""
     overrides = {"rope_parameters": None} if name == "phi3" else {}
@@ -84,7 +84,7 @@ def test_other_architectures_run_on_padded_rows_with_the_same_values_and_gradien
         assert_same(name)
 
 
-@pytest.mark.parametrize("name", sorted(contract.GROUPED - {"qwen2_vl_text"}) + PADDED[:-1])
+@pytest.mark.parametrize("name", sorted(contract.GROUPED) + PADDED[:-1])
 def test_sampled_tokens_have_the_log_probabilities_of_transformers(name):
     """Prompts shorter and longer than any window, which the samples of both leave behind."""
     model = tiny(name, **({"rope_parameters": None} if name == "phi3" else {}))
@@ -202,6 +202,8 @@ def test_a_sure_model_in_bfloat16_is_sampled(sure):
 
 def test_no_architecture_is_scored_wrongly(tmp_path, monkeypatch):
     """As `tests/architectures.py` scores all of them; an encoder is refused."""
-    outcomes = {name: architectures.examine(name) for name in ("gemma3", "deepseek_v3", "bert")}
+    outcomes = {
+        name: architectures.examine(name) for name in ("gemma3_text", "deepseek_v3", "bert")
+    }
     assert [outcome["policy"] for outcome in outcomes.values()] == ["equal", "padded", "refused"]
     assert "WRONG" not in str(outcomes)
