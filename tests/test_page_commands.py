@@ -264,14 +264,12 @@ def test_every_command_of_readme_and_guide_is_one(tmp_path, monkeypatch, capsys)
 
 
 def forty_lines(path):
-    """A CSV of own ratings as README has it: twenty prompts, two responses, two attributes on 1 to 5."""
+    """A CSV of own ratings as README has it: twenty prompts, two responses, two attributes on 0 to 4."""
     lines = ["prompt,response,clarity,tone"]
     for number in range(20):
         clear = f"It has one cause. Here is step {number} in plain words."
-        lines.append(f"Why does thing {number} happen?,{clear},{5 - number % 2},{4 + number % 2}")
-        lines.append(
-            f'Why does thing {number} happen?,"Well, who knows, {number}.",{1 + number % 3},1'
-        )
+        lines.append(f"Why does thing {number} happen?,{clear},{4 - number % 2},{3 + number % 2}")
+        lines.append(f'Why does thing {number} happen?,"Well, who knows, {number}.",{number % 3},0')
     path.write_text("\n".join(lines) + "\n")
 
 

@@ -33,7 +33,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from IPython import get_ipython
+from IPython.core.pylabtools import select_figure_formats
 from IPython.display import HTML, Markdown, display
+from matplotlib.figure import Figure
 from pandas.io.formats.style import Styler
 
 from hs2lib import code, paper, paths
@@ -639,6 +641,20 @@ def _mark_as_generated(fig: plt.Figure) -> None:
     fig.text(right, bottom, GENERATED, ha="right", va="top", size=7, color="0.45", in_layout=True)
 
 
+def _show_figures() -> None:
+    """Let a notebook show figures as pictures, also those made without pyplot.
+
+    A format that the reader chose (SVG, say) stays.
+    """
+    shell = get_ipython()
+    if shell is None:
+        return
+    formatters = shell.display_formatter.formatters
+    pictures = [formatters[form] for form in formatters if form.startswith("image/")]
+    if not any(Figure in formatter.type_printers for formatter in pictures):
+        select_figure_formats(shell, {"png"})
+
+
 def start(notebook: str, namespace: dict) -> Run:
     """Begin a run: check the parameters in `namespace` (`globals()`), seed, and show them.
 
@@ -652,9 +668,7 @@ def start(notebook: str, namespace: dict) -> Run:
     arrived = {name: namespace[name] for name in known if name in namespace}
     values = parameters.check(arrived, known, f"{notebook}, parameters")
     paths.hide(values)
-    shell = get_ipython()
-    if shell is not None:
-        shell.enable_matplotlib("inline")  # figures made without pyplot are pictures too
+    _show_figures()
     # Texts and tables are shown whole.
     pd.set_option("display.max_colwidth", None, "display.max_rows", 200)
     random.seed(values.get("seed", 0))

@@ -33,7 +33,7 @@ def answers_of(policy, text):
     for questions in ASKED:
         replies = {group.id: [Response("", text)] * len(group.prompt) for group in questions.groups}
         by_benchmark[questions.benchmark] = answered(questions, replies, "by hand")
-    return Answers(policy, pd.DataFrame(), by_benchmark, {}, {}, {})
+    return Answers(policy, pd.DataFrame(), by_benchmark, {}, {})
 
 
 def test_without_a_judge_nothing_is_asked_and_nothing_scored():

@@ -125,7 +125,7 @@ def answers_of(policy, *shares):
     """A policy whose MC2 of the two questions is these shares."""
     ids = [group.id for group in CHOICES.groups]
     scored = pd.DataFrame({"id": ids, "mc1": 1.0, "mc2": shares, "chance1": 0.25, "chance2": 0.4})
-    return Answers(policy, scored, {}, {}, {}, {})
+    return Answers(policy, scored, {}, {}, {})
 
 
 def test_multiple_choice_of_every_policy_by_hand():

@@ -175,8 +175,7 @@ def test_every_artefact_carries_its_caption_and_digest_into_the_manifest(checkou
 
 def test_a_figure_is_shown_with_its_caption_as_the_words_of_its_picture(checkout):
     """Who hears a page heard "figure". The words stand in the executed copy, for whatever shows it."""
-    shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
-    shell.enable_gui = lambda gui: None  # as in a notebook: there is no other window
+    InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     try:
         run = start(REAL)
         with capture_output() as captured:
