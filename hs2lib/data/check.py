@@ -65,7 +65,7 @@ def _responses(path: Path, faults: Faults, columns: dict[str, str]) -> list[str]
     return [
         f"columns: {read_as(reading.columns)}",
         f"{sum(numbers):,} responses to {len(numbers):,} prompts",
-        "no ratings, and nothing says which response is better: hs2 score can score them",
+        "nothing says which response is better: hs2 score can score them",
     ]
 
 
@@ -96,8 +96,12 @@ def examine(
     faults = Faults(path)
     if kind is None:
         kind = Reading(path, columns or {}).kind()
-        if kind == "ratings" and not own.has_ratings(path, columns):
-            kind = "responses"
+        is_plain = kind == "ratings" and not (attributes or scale)
+        reasons = own.without_ratings(path, columns) if is_plain else None
+        if reasons is not None:
+            lines = _responses(path, faults, columns or {})
+            others = ", ".join(f"{name} ({reason})" for name, reason in reasons.items())
+            return "responses", faults, [*lines, f"no column holds ratings: {others or 'none'}"]
     if kind == "responses":
         return kind, faults, _responses(path, faults, columns or {})
     if kind == "ratings":

@@ -27,7 +27,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
-from hs2lib.data.readers import ChatMessage, turns
+from hs2lib.data.readers import ChatMessage, as_whole, turns
 from hs2lib.data.rows import (
     DataError,
     Fault,
@@ -194,7 +194,7 @@ class Compared(FileShape):
     response_a: Spoken
     response_b: Spoken
     winner: Winner = ""
-    preference_strength: whole(-3, 3) = None
+    preference_strength: Annotated[whole(-3, 3), BeforeValidator(as_whole)] = None
 
     @model_validator(mode="after")
     def _one_verdict(self) -> Self:
@@ -210,14 +210,27 @@ class Compared(FileShape):
         return None if self.preference_strength is None else float(self.preference_strength)
 
 
+def _number(value: object) -> object:
+    """A number as it is; raises ValueError for a text or a bool, which CSV might pass."""
+    if isinstance(value, bool | str):
+        raise ValueError
+    return value
+
+
+Score = Annotated[
+    float,
+    Field(ge=-1e9, le=1e9),
+    BeforeValidator(_number),
+    expected("numbers", "write one for each response"),
+]
+
+
 class Several(FileShape):
     """Several responses, and how good each is."""
 
     responses_in = ("responses",)
     responses: Annotated[list[Spoken], Field(min_length=1)]
-    scores: list[real(-1e9, 1e9, "numbers", "write one for each response")] = Field(
-        default_factory=list
-    )
+    scores: list[Score] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _as_many(self) -> Self:
@@ -280,9 +293,11 @@ def parse_columns(text: str) -> dict[str, str]:
     columns = {}
     for part in filter(None, text.split(",")):
         ours, equals, theirs = part.partition("=")
-        if not equals or not ours.strip() or not theirs.strip() or ours.strip() in columns:
+        is_whole = equals and ours.strip() and theirs.strip()
+        is_new = ours.strip() not in columns and theirs.strip() not in columns.values()
+        if not is_whole or not is_new:
             raise ValueError(
-                f"columns {text!r}: write the name that is read and the file's own, "
+                f"columns {text!r}: write the name that is read and the file's own, each once, "
                 "as prompt=question,response=answer"
             )
         columns[ours.strip()] = theirs.strip()
@@ -313,18 +328,18 @@ def shape_of(names: Collection[str], columns: Mapping[str, str]) -> type[FileSha
     Raises:
         Unclear: there is none, or more than one.
     """
-    found = [shape for shape in SHAPES if set(shape.responses_in) <= set(names)]
+    found = [shape for shape in (*SHAPES, Messages) if set(shape.responses_in) <= set(names)]
     named = [shape for shape in found if set(shape.responses_in) <= columns.keys()]
-    found = named or found
-    if not found and "messages" in names:
-        return Messages
+    # Conversations count where there is nothing else: some sets repeat the chosen one there.
+    found = named or [shape for shape in found if shape is not Messages] or found
     if len(found) == 1:
         return found[0]
     if found:
         places = [" and ".join(shape.responses_in) for shape in found]
         options = []
         for shape in found:
-            options.append(_option(dict(zip(shape.responses_in, shape.responses_in, strict=True))))
+            said = {name: columns.get(name, name) for name in shape.responses_in}
+            options.append(_option({**columns, **said}))
         raise Unclear(
             None,
             f"the responses may be in {', or in '.join(places)}",
@@ -333,7 +348,7 @@ def shape_of(names: Collection[str], columns: Mapping[str, str]) -> type[FileSha
     raise Unclear(
         None,
         f"no column of responses is known; the row has: {listed(names)}",
-        suggestion(names) or "name them, as --columns prompt=COLUMN,response=COLUMN",
+        suggestion(names, columns) or "name them, as --columns prompt=COLUMN,response=COLUMN",
     )
 
 
@@ -355,8 +370,13 @@ def _plain(name: str) -> str:
     return re.sub(r"\W+", "_", name.strip().lower())
 
 
-def suggestion(names: Collection[str]) -> str:
-    """The option that reads columns with usual names, in words; "" where there are none."""
+def suggestion(names: Collection[str], named: Mapping[str, str]) -> str:
+    """The option that reads columns with usual names, in words; "" where there are none.
+
+    Args:
+        names: of a row, under our names of those that are named already.
+        named: the file's name of these.
+    """
     by_plain_name = {_plain(name): name for name in reversed(list(names))}
 
     def theirs(ours: str) -> str:
@@ -371,7 +391,9 @@ def suggestion(names: Collection[str]) -> str:
             if shape is Messages:
                 columns.pop("prompt")
             renames = {ours: name for ours, name in columns.items() if name not in ("", ours)}
-            return f"if these are the columns, add {_option(renames)}"
+            can_be_named = not any({",", "="} & set(name) for name in renames.values())
+            if renames and can_be_named:
+                return f"if these are the columns, add {_option({**named, **renames})}"
     return ""
 
 
@@ -475,7 +497,8 @@ class Reading:
                 raise DataError(self.path, line, *fault.args) from None
             if shape is One:
                 return "ratings"
-            says_which = {"winner", "preference_strength", "scores"} & values.keys()
+            verdicts = {"winner", "preference_strength", "scores"}
+            says_which = verdicts & values.keys() & shape.model_fields.keys()
             return "pairs" if shape is Pair or says_which else "responses"
         raise faults.error()
 
@@ -494,10 +517,10 @@ class Reading:
             except Fault as fault:
                 if self.shape is None:  # of the first row, by whose columns all are read
                     raise DataError(self.path, line, *fault.args) from None
-                faults.add(line, self._under_its_name(fault))
+                faults.add(line, under_its_name(fault, self.named))
             except ValidationError as error:
                 for fault in faults_of(error):
-                    faults.add(line, self._under_its_name(fault))
+                    faults.add(line, under_its_name(fault, self.named))
 
     def _row(self, line: int, row: dict[str, Any]) -> FileRow:
         values = renamed(row, self.named)
@@ -505,6 +528,13 @@ class Reading:
             self.shape = shape_of(values, self.named)
             read_names = [name for name in self.shape.model_fields if name in values]
             self.columns = {name: self.named.get(name, name) for name in read_names}
+            strangers = [ours for ours in self.named if ours not in self.shape.model_fields]
+            if strangers:
+                raise Unclear(
+                    self.named[strangers[0]],
+                    f"columns names it for {strangers[0]}, which is not read here",
+                    f"name {', '.join(self.shape.model_fields)}",
+                )
         self._check_columns(values)
         if is_csv(self.path):
             read_names = self.columns.keys() & values.keys()
@@ -515,9 +545,9 @@ class Reading:
         answers = checked.answers()
         prompt = checked.prompt or answers[0].before
         if not prompt:
-            fix = suggestion(["response", *row]) or "give one, or conversations as responses"
+            fix = suggestion(values, self.named) or "give one, or conversations as responses"
             raise Fault("prompt", f"no prompt; the row has: {listed(row)}", fix)
-        _check_conversations(prompt, answers, self.shape.responses_in)
+        check_conversations(prompt, answers, self.shape.responses_in)
         name = f"{self.path.name.split('.')[0]}/{line - 1}"
         responses = [Response(f"{name}/{i}", answer.text) for i, answer in enumerate(answers)]
         return FileRow(
@@ -546,11 +576,16 @@ class Reading:
             return tuple((names[0], i) for i in range(number))
         return tuple((name, None) for name in names)
 
-    def _under_its_name(self, fault: Fault) -> Fault:
-        """A fault of one of our columns, under the file's name of it."""
-        field, what, fix = fault.args
-        ours, rest = re.fullmatch(r"(\w*)(.*)", field or "", re.DOTALL).groups()
-        return Fault(self.named.get(ours, ours) + rest or None, what, fix)
+
+def under_its_name(fault: Fault, named: Mapping[str, str]) -> Fault:
+    """A fault of one of our columns, under the file's name of it."""
+    field, what, fix = fault.args
+    ours, rest = re.fullmatch(r"([^\[.]*)(.*)", field or "", re.DOTALL).groups()
+    return Fault(named.get(ours, ours) + rest or None, what, fix)
+
+
+# How a list of messages begins, in JSON, as Python prints it, or as numpy does.
+_LIST_OF_MESSAGES = re.compile(r"\s*(array\()?\[\s*\{.{,200}?['\"](role|from)['\"]\s*:", re.DOTALL)
 
 
 def from_cell(name: str, cell: str | None) -> object:
@@ -559,7 +594,7 @@ def from_cell(name: str, cell: str | None) -> object:
     Raises Fault for a list that is no JSON, as Python prints it.
     """
     is_list = name in ("responses", "scores", "messages")
-    if cell is None or not (is_list or re.match(r"\s*\[\s*\{\s*['\"](role|content)['\"]", cell)):
+    if cell is None or not (is_list or _LIST_OF_MESSAGES.match(cell)):
         return cell
     try:
         return json.loads(cell)
@@ -571,7 +606,7 @@ def from_cell(name: str, cell: str | None) -> object:
         ) from None
 
 
-def _check_conversations(
+def check_conversations(
     prompt: tuple[Turn, ...], answers: Sequence[Answer], names: Sequence[str]
 ) -> None:
     """Raise Fault where a response is a conversation that does not begin with the prompt."""

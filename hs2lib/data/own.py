@@ -9,15 +9,23 @@ A scale that is not named is HelpSteer2's, 0 to 4 (paper: section 2.1).
 
 import math
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
-from pydantic import AfterValidator, Field, create_model, model_validator
+from pydantic import AfterValidator, Field, ValidationError, create_model, model_validator
 
-from hs2lib.data.files import Prompt, from_cell, renamed
+from hs2lib.data.files import (
+    Prompt,
+    Spoken,
+    check_conversations,
+    from_cell,
+    renamed,
+    under_its_name,
+)
 from hs2lib.data.readers import NAN, Name, or_nan
 from hs2lib.data.rows import (
     PLAIN_NUMBER,
@@ -25,14 +33,13 @@ from hs2lib.data.rows import (
     Fault,
     Faults,
     Row,
-    Text,
+    faults_of,
     is_csv,
     listed,
     printable,
     read,
     real,
     shown,
-    sound,
 )
 from hs2lib.engine.chat import NINE
 from hs2lib.group import ATTRIBUTES, Group, Response
@@ -55,7 +62,7 @@ class Scale(NamedTuple):
     @property
     def words(self) -> str:
         """The scale in a sentence: "1 to 5"."""
-        return f"{self.low:g} to {self.high:g}"
+        return f"{self.low:.12g} to {self.high:.12g}"
 
     @property
     def rating(self) -> Any:
@@ -253,7 +260,7 @@ class OwnColumns:
     @property
     def scale_setting(self) -> str:
         """The scales as the setting `scale` has them: "1-5", or "clarity:1-5,score:0-1"."""
-        texts = {name: f"{scale.low:g}-{scale.high:g}" for name, scale in self.scales.items()}
+        texts = {name: f"{scale.low:.12g}-{scale.high:.12g}" for name, scale in self.scales.items()}
         if len(set(texts.values())) == 1:
             return next(iter(texts.values()))
         return ",".join(f"{name}:{text}" for name, text in texts.items())
@@ -318,10 +325,14 @@ def look(
     )
 
 
-def has_ratings(path: Path, columns: Mapping[str, str] | None = None) -> bool:
-    """Whether a file has a column of ratings; raises DataError as `look`."""
+def without_ratings(path: Path, columns: Mapping[str, str] | None = None) -> dict[str, str] | None:
+    """Why no column of a file holds ratings, by name; None where one does.
+
+    Raises DataError as `look`.
+    """
     found = _read_columns(path, columns or {})
-    return not all(column.no_rating(name) for name, column in found.items())
+    reasons = {name: column.no_rating(name) for name, column in found.items()}
+    return reasons if all(reasons.values()) else None
 
 
 def _read_columns(path: Path, columns: Mapping[str, str]) -> dict[str, Column]:
@@ -379,7 +390,9 @@ def _attributes(
                     f"attributes names it, and it holds no ratings: {reason}",
                     f"name columns of numbers; there are also: {listed(others)}",
                 )
-    ratings = list(asked) or [name for name, reason in no_rating.items() if not reason]
+    ratings = list(dict.fromkeys(asked)) or [
+        name for name, reason in no_rating.items() if not reason
+    ]
     if not ratings:
         others = listed(f"{name} ({reason})" for name, reason in no_rating.items())
         raise DataError(
@@ -396,24 +409,29 @@ def _off_scale(
     path: Path, rated: Mapping[str, Column], named: Collection[str]
 ) -> Iterator[DataError]:
     """That ratings of an attribute whose scale is not named are not on HelpSteer2's."""
+    off = {}
     for name, column in rated.items():
-        if name in named:
-            continue
+        is_off = column.low[0] < HELPSTEER.low or column.high[0] > HELPSTEER.high
+        if name not in named and column.n_numbers and is_off:
+            off[name] = column
+    ends = []
+    for name, column in off.items():
+        scale = f"{min(1, math.floor(column.low[0]))}-{math.ceil(column.high[0])}"  # few have no 1
+        ends.append(f"{name}:{scale}" if len(rated) > 1 else scale)
+    option = shlex.quote(",".join(ends))
+    for name, column in off.items():
         low, low_line = column.low
         high, high_line = column.high
-        if column.n_numbers and (low < HELPSTEER.low or high > HELPSTEER.high):
-            ends = f"{min(1, math.floor(low)):g}-{math.ceil(high):g}"  # few have no 1
-            option = f"{name}:{ends}" if len(rated) > 1 else ends
-            yield DataError(
-                path,
-                low_line if low < HELPSTEER.low else high_line,
-                name,
-                f"ratings go from {low:g} (line {low_line}) to {high:g} (line {high_line}), and "
-                f"a scale that is not named is {HELPSTEER.words}",
-                f"name the lowest and the highest rating there can be, as --scale={option}; if "
-                f"{name} is no rating, name those that are: --attributes of hs2 check, "
-                "-p attributes=[..] of hs2 run",
-            )
+        yield DataError(
+            path,
+            low_line if low < HELPSTEER.low else high_line,
+            name,
+            f"ratings go from {low:g} (line {low_line}) to {high:g} (line {high_line}), and "
+            f"a scale that is not named is {HELPSTEER.words}",
+            f"name the lowest and the highest rating there can be, as --scale={option}; if "
+            f"{name} is no rating, name those that are: --attributes of hs2 check, "
+            "-p attributes=[..] of hs2 run",
+        )
 
 
 def nothing_to_learn(path: Path, constant: Mapping[str, float]) -> DataError:
@@ -448,7 +466,7 @@ class OwnRating(Row, extra="ignore"):
     """
 
     prompt: Prompt
-    response: Text
+    response: Spoken
     group: Name = None
     id: Name = None
     annotator: Name = None
@@ -458,9 +476,17 @@ class OwnRating(Row, extra="ignore"):
     @classmethod
     def _under_our_names(cls, row: dict) -> dict:
         values = renamed(row, cls.own_columns.columns)
-        if "prompt" in values and is_csv(cls.own_columns.path):
-            values["prompt"] = from_cell("prompt", values["prompt"])
+        if is_csv(cls.own_columns.path):
+            for name in TEXTS:
+                if name in values:
+                    values[name] = from_cell(name, values[name])
         return values
+
+    @model_validator(mode="after")
+    def _one_prompt(self) -> Self:
+        check_conversations(self.prompt, [self.response], ["response"])
+        self.response = self.response.text
+        return self
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -497,10 +523,9 @@ def own_rows(
     counts, which of two ids, whose a rating is, or which group. A response without an id is called
     PREFIX/GROUP/NUMBER, as by `ratings`, so no other response may have that id.
     """
-    model = own_rating(own_columns)
     numbers: dict[str, dict[str, int]] = {}  # of the responses of each group
     said: dict[object, tuple[int, object]] = {}  # of what -> (line, what) of the first row
-    for line, row in sound(path, model, faults):
+    for line, row in _sound_rows(path, faults, own_columns):
         prompt = content_key(repr(row.prompt))
         response = content_key(row.response)
         first_line, _ = said.get(("prompt of", prompt), (line, None))
@@ -530,7 +555,8 @@ def own_rows(
                 fix = "mend one of the two rows, or take it out"
                 if column == "annotator":
                     fix = "say in every row who rated: in annotator, or --columns annotator=COLUMN"
-                faults.add(line, Fault(column, f"{what} (line {earlier})", fix))
+                fault = Fault(column, f"{what} (line {earlier})", fix)
+                faults.add(line, under_its_name(fault, own_columns.columns))
                 break
         else:
             of_group[response] = number
@@ -538,6 +564,22 @@ def own_rows(
     if own_columns.off_scale:
         faults.faults += own_columns.off_scale
         raise faults.error()
+
+
+def _sound_rows(
+    path: Path, faults: Faults, own_columns: OwnColumns
+) -> Iterator[tuple[int, OwnRating]]:
+    """(line, row) of each row without faults; those of others go to `faults`, as the file says."""
+    model = own_rating(own_columns)
+    strict = False if is_csv(path) else None
+    for line, row in read(path, faults):
+        if row is None:
+            continue
+        try:
+            yield line, model.model_validate(row, strict=strict)
+        except ValidationError as error:
+            for fault in faults_of(error):
+                faults.add(line, under_its_name(fault, own_columns.columns))
 
 
 def ratings(

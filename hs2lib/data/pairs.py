@@ -83,7 +83,8 @@ def pairs_of(
             faults.add(row.line, Fault("id", what, "number the rows of a subset"))
             continue
         ids.update(pair.id for pair in pairs)
-        read_names = {*reading.columns.values(), *named.values(), "subset", "id"}
+        read_names = {*reading.columns.values(), *named.values()}
+        read_names |= {"subset", "id"} - named.keys()
         carried = {
             name: value
             for name, value in row.row.items()

@@ -202,7 +202,7 @@ Text = Annotated[
 ]
 
 # A number as a cell of CSV may write it.
-PLAIN_NUMBER = re.compile(r"(?ai)\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*")
+PLAIN_NUMBER = re.compile(r"(?ai)\s*[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?\s*")
 
 
 def _plain(cell: object) -> object:
@@ -522,8 +522,11 @@ def _csv(path: Path) -> Iterator[tuple[int, object]]:
     try:
         beginning = next(texts, "")
         is_tabbed = _kind(path) == ".tsv" and "\t" in beginning
-        delimiter = "\t" if is_tabbed else max(SEPARATORS, key=beginning.count)
-        cells_of_rows = csv.reader(chain([beginning], texts), strict=True, delimiter=delimiter)
+        outside_quotes = re.sub('"[^"]*"', "", beginning)
+        delimiter = "\t" if is_tabbed else max(SEPARATORS, key=outside_quotes.count)
+        cells_of_rows = csv.reader(
+            chain([beginning], texts), strict=True, delimiter=delimiter, skipinitialspace=True
+        )
         header = [name.strip() for name in next(cells_of_rows, [])]
         if beginning and not any(header):
             fix = "let the first line have the names of the columns"

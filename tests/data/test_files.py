@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from hs2lib.data.files import parse_columns, read_file
-from hs2lib.data.rows import DataError
+from hs2lib.data.rows import PLAIN_NUMBER, DataError
 from hs2lib.group import Turn
 
 
@@ -201,7 +201,37 @@ def test_a_named_column_that_is_not_there_refuses_the_file(tmp_path):
     assert texts(file) == [("p", "r")] and file.set_aside[0].line == 2
 
 
-@pytest.mark.parametrize("text", ["prompt", "=a", "prompt=", "prompt=a,prompt=b"])
+def test_a_name_that_the_shape_does_not_read_refuses_the_file(tmp_path):
+    """A slip of the pen would leave the margin unread."""
+    row = {"prompt": "p", "chosen": "a", "rejected": "b", "strength": 3}
+    message = refused(tmp_path, row, columns="margins=strength")
+    assert "field 'strength': columns names it for margins, which is not read here" in message
+    assert "prompt, chosen, rejected, margin" in message
+
+
+def test_the_option_keeps_what_was_named_already(tmp_path):
+    """A second --columns replaces the first one."""
+    message = refused(tmp_path, {"question": "p", "answer": "a"}, columns="response=answer")
+    assert message.endswith("add --columns response=answer,prompt=question.")
+    row = {"question": "p", "good": "a", "rejected": "b", "response": "c"}
+    message = refused(tmp_path, row, columns="prompt=question,chosen=good")
+    assert "--columns prompt=question,chosen=good,rejected=rejected" in message
+
+
+def test_conversations_are_read_beside_a_response_where_they_are_named(tmp_path):
+    row = {"response": "a", "prompt": "q", "messages": talk("q", "b")}
+    assert texts(read(tmp_path, row)) == [("q", "a")]
+    assert texts(read(tmp_path, row, columns="messages=messages")) == [("q", "b")]
+
+
+def test_no_option_is_printed_that_says_nothing(tmp_path):
+    message = refused(tmp_path, {"chosen": "a", "rejected": "b"})
+    assert "--columns" not in message and "give one, or conversations as responses" in message
+
+
+@pytest.mark.parametrize(
+    "text", ["prompt", "=a", "prompt=", "prompt=a,prompt=b", "prompt=a,response=a"]
+)
 def test_an_option_that_is_none_is_refused(text):
     with pytest.raises(ValueError, match="as prompt=question,response=answer"):
         parse_columns(text)
@@ -293,9 +323,29 @@ def test_lists_in_cells_are_json(tmp_path):
         {"prompt": "p", "response": str(talk("p", "a"))},
         {"prompt": "p", "responses": "['a', 'b']"},
         {"prompt": "p", "response": '[{"role": ' + "[" * 100_000},
+        {"prompt": "array([{'role': 'user', 'content': 'p'}], dtype=object)", "response": "a"},
     ):
         with pytest.raises(DataError, match=r"line 2, .*expected a list as JSON"):
             read_file(cells(**row))
+    for row in (
+        {"prompt": '[{"from": "human", "value": "p"}]', "response": "a"},
+        {"prompt": "p", "responses": '["a", "b"]', "scores": "[true, false]"},
+        {"prompt": "p", "responses": '["a", "b"]', "scores": '["1", "2"]'},
+    ):
+        with pytest.raises(DataError, match=r"line 2, field '(prompt|scores)"):
+            read_file(cells(**row))
+
+
+def test_names_in_quotes_are_no_separators_and_a_space_before_a_quote_is_none(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text('prompt, response,"rating (1;2;3;4)"\n"hello", "there, you",1\n')
+    file = read_file(path)
+    assert texts(file) == [("hello", "there, you")] and file.carried == ["rating (1;2;3;4)"]
+
+
+def test_a_long_cell_of_digits_takes_no_time(tmp_path):
+    """It took the square of its length."""
+    assert not PLAIN_NUMBER.fullmatch("1" * 200_000 + "x")
 
 
 def test_an_empty_cell_is_a_fault_and_nothing_stands_in(tmp_path):

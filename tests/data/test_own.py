@@ -1,5 +1,6 @@
 """Own ratings: attributes and scale are columns in the file and said, or asked about, and never guessed."""
 
+import json
 from decimal import Decimal
 from pathlib import Path
 
@@ -256,3 +257,40 @@ def test_decimals_of_parquet_are_numbers(tmp_path):
     loaded = load("ratings", "folder", path=path, scale="1-5")
     assert [group.responses[0].labels for group in loaded.groups] == [(1,), (4.5,)]
     assert loaded.own_columns.steps == {"clarity": 0.5}
+
+
+def test_a_response_may_be_a_conversation_in_every_format(tmp_path):
+    """In CSV it was a text with brackets and all."""
+    talk = [{"role": "user", "content": "p"}, {"role": "assistant", "content": "r"}]
+    rows = [
+        {"prompt": "p", "response": talk, "tone": 1},
+        {"prompt": "p", "response": "s", "tone": 4},
+    ]
+    of_json = load("ratings", "folder", path=write(tmp_path / "own.jsonl", rows))
+    rows[0]["response"] = json.dumps(talk)
+    pd.DataFrame(rows).to_csv(tmp_path / "own.csv", index=False)
+    of_csv = load("ratings", "folder", path=tmp_path / "own.csv")
+    for loaded in (of_json, of_csv):
+        assert [response.text for response in loaded.groups[0].responses] == ["r", "s"]
+
+
+def test_two_columns_off_the_scale_print_one_option(tmp_path):
+    """Of two options the last one counts. Large numbers are written out."""
+    message = refused(tmp_path, "clarity,my length", "1,7407402", "5,90")
+    option = "--scale='clarity:1-5,my length:1-7407402'"
+    assert message.count(option) == 2
+    path = tmp_path / "own.csv"
+    assert (
+        own.look(path, scale="clarity:1-5,my length:1-7407402").scales["my length"].high == 7407402
+    )
+
+
+def test_faults_are_under_the_files_own_names(tmp_path):
+    rows = [{"q": "", "a": "r", "stars": 3}, {"q": "p", "a": "r", "stars": 2}]
+    path = write(tmp_path / "own.jsonl", rows)
+    with pytest.raises(DataError, match="line 1, field 'q': expected text"):
+        load("ratings", "folder", path=path, columns="prompt=q,response=a,helpfulness=stars")
+
+
+def test_an_attribute_that_is_named_twice_is_one(tmp_path):
+    assert own.look(table(tmp_path, "tone", "1", "4"), ["tone", "tone"]).attributes == ("tone",)
