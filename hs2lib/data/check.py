@@ -8,6 +8,7 @@ hs2 check my.csv --example                  # no file yet? this writes forty row
 """
 
 import argparse
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -195,3 +196,7 @@ def main(arguments: list[str] | None = None) -> int:
             f"with strict = False it sets {len(faults.set_aside):,} rows aside."
         )
     return 1 if faults.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

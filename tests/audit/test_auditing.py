@@ -417,10 +417,10 @@ def test_the_form_makes_labels_of_the_policys_own_answers(policy, file, tmp_path
 @pytest.mark.slow
 def test_labels_that_say_nothing_are_one_error(policy, file, groups, tmp_path, folder, capsys):
     ties = tmp_path / "ties.jsonl"
-    row = {"prompt": "Why?", "response_a": "x", "response_b": "y", "label": "tie"}
+    row = {"prompt": "Why?", "response_a": "x", "response_b": "y", "winner": "tie"}
     ties.write_text(json.dumps(row) + "\n")
     rated = tmp_path / "one.csv"
-    rated.write_text("prompt,response,tone\nWhy?,So.,1\nHow?,So.,5\n")
+    rated.write_text("prompt,response,tone\nWhy?,So.,1\nHow?,So.,4\n")
     for path in (ties, rated):
         with pytest.raises(ValueError, match="no pair of answers to one prompt has a better one"):
             audit(ruled(lambda group, text: 1.0), policy, file, pairs=path, **OPTIONS)
