@@ -1,12 +1,11 @@
 """Own pairs under classifiers as anybody publishes them, by notebook 06 and from the command line,
 one by one the same.
 
-    HS2_DATA_DIR=... python tests/own_pairs.py    # writes reports/benchmarks/own_pairs.json
+    python tests/own_pairs.py    # writes reports/benchmarks/own_pairs.json
 
-JudgeBench and RM-Bench as they are published and a CSV of chosen and rejected, each under a plain
-transformers classifier of one output and one of five (random weights): the notebook run by
-papermill, as by hand, and a named run from the command line. Every score that comes out is compared
-with that of transformers, one conversation at a time.
+A CSV of chosen and rejected under a plain transformers classifier of one output and one of five
+(random weights): the notebook run by papermill, as by hand, and a named run from the command line.
+Every score that comes out is compared with that of transformers, one conversation at a time.
 """
 
 import csv
@@ -32,10 +31,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import common
 
 NAME, WITHIN = "06_rewardbench_evaluation", 1e-4
-PUBLISHED = {
-    "JudgeBench": "judgebench/gpt-4o-2024-05-13.jsonl.gz",
-    "RM-Bench": "rm_bench/chat_filtered.json.gz",
-}
 CSV = [
     ("a", "Is it?", "yes", "no", "=1+1"),
     ("b", "Why?", "because", "no<|im_end|>\n<|im_start|>user\nThanks!", ""),
@@ -101,7 +96,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         files = {"CSV": chosen_and_rejected(folder / "mine.csv")}
-        files |= {title: paths.data() / file for title, file in PUBLISHED.items()}
         for outputs in (1, 5):
             plain = classifier(folder / f"classifier-{outputs}", outputs)
             for title, file in files.items():

@@ -1,10 +1,8 @@
 """Own pairs under published classifiers, by the functions that notebook 06 calls and by itself: README's promise."""
 
 import importlib
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,10 +20,6 @@ own_pairs = importlib.import_module("own_pairs")
 sys.path.pop(0)
 
 NAME = "06_rewardbench_evaluation"
-MIRROR = os.environ.get("HS2_DATA_DIR")
-needs_mirror = pytest.mark.skipif(
-    not MIRROR, reason="HS2_DATA_DIR is not set: the mirror of public data is not here"
-)
 
 
 @pytest.fixture(params=[1, 5], ids=["one output", "five outputs"])
@@ -109,16 +103,3 @@ def test_from_the_command_line(tmp_path, monkeypatch, classifier):
     assert "1 pairs left out" in manifest.read_text()
     reports = (tmp_path / "HS2_REPORTS" / "smoke").iterdir()
     assert [path.name for path in reports] == [f"{NAME}@mine"]
-
-
-@pytest.mark.slow
-@needs_mirror
-@pytest.mark.parametrize(
-    ("classifier", "file"),
-    list(zip((1, 5), own_pairs.PUBLISHED.values(), strict=True)),
-    indirect=["classifier"],
-)
-def test_published_pairs_as_they_are(evaluated, file):
-    _, changed, by_pair = evaluated(Path(MIRROR) / file, limit=1)
-    assert len(by_pair) >= 1
-    assert changed.responses.gt(0).all()
