@@ -1,6 +1,5 @@
 """The raters that a reader of notebook 03 plays with: its cell, where the outcome is known."""
 
-import ipywidgets
 import nbformat
 import numpy as np
 import pandas as pd
@@ -23,9 +22,7 @@ def cells():
 def names(cells):
     """What the cells of the simulation define."""
     names = {"np": np, "pd": pd, "rules": rules, "chance": chance, "aggregate": aggregate}
-    names |= {"agreement": agreement, "seed": 0, "interact": ipywidgets.interact}
-    names["shown"] = []
-    names["display"] = names["shown"].append
+    names |= {"agreement": agreement, "seed": 0}
     exec(cells["control"], names)
     exec(cells["control-sliders"], names)
     return names
@@ -60,21 +57,6 @@ def test_a_filter_that_leaves_nothing_has_no_kappa_and_no_error(simulate):
     outcome = simulate(noise=2, careless=1, first=7, most=7, n_keep=7, max_spread=1)
     assert outcome["removed (%)"] == 100 and chance.RELEASED not in kappas(outcome)
     assert np.isnan(outcome["error of released labels"])
-
-
-@pytest.mark.parametrize(
-    "moved",
-    [
-        {},
-        {"careless": 1, "noise": 2, "first": 7, "n_keep": 7, "max_spread": 1},
-        {"lost": 1, "first": 7, "most": 2, "n_keep": 2, "recruit_above": 0, "max_spread": 4},
-    ],
-)
-def test_the_sliders_show_an_outcome_at_every_end(names, moved):
-    """The second leaves no row after the filter; the third asks fewer at most than at first."""
-    names["play"](**moved)
-    page = names["shown"][-1].to_html()
-    assert "error of all labels" in page and "linear-gradient" in page
 
 
 def test_the_rises_of_each_step_and_attribute_are_differences_of_kappas(cells):
