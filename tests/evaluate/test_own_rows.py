@@ -142,7 +142,7 @@ def test_clarity_and_tone_on_1_to_5(folder):
     """Attributes and a scale that were refused with 280 faults: trained, exported, scored by others."""
     rows = [(p, r, 1 + level, 5 - level, "x") for p, r, level in answers()]
     path = written(folder / "my.csv", ["prompt", "response", "clarity", "tone", "notes"], rows)
-    all_of = exported(setup_of(path))
+    all_of = exported(setup_of(path, scale="1-5"))
     assert all_of.model.attributes == ("clarity", "tone") and all_of.prepared.units == (1, 1)
     assert all_of.model.scales == {"clarity": (1, 5), "tone": (1, 5)}
     assert_plain_transformers_agrees(all_of, widest=4)
