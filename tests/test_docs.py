@@ -146,13 +146,9 @@ def test_score_a_file(checkout):
     classifier(checkout / "owner" / "name")
     shown = follow("score-a-file.md", checkout)
     assert '"rater": "bob", "score": ' in shown
-    assert "one response (answer); prompt from question" in shown
+    assert "read: prompt, response\n  carried along: rater" in shown
     assert "The better scores higher: 2 pairs, 2 prompts" in shown
     assert "ties in the file, which do not count: 1" in shown
-    assert (
-        "prompt from context and question; chosen and rejected from reply and other by vote"
-        in shown
-    )
     assert {"score_response_a", "winner"} <= set(pd.read_csv(checkout / "pairs.csv"))
 
 

@@ -84,7 +84,7 @@ def test_a_file_with_faults_stops_the_run_before_anything_starts(tmp_path, value
     """A bad row of your own is known before an hour of notebooks, with every other one."""
     file = tmp_path / "own.jsonl"
     write(file, [rated(), rated(response="", helpfulness=9), rated(coherence=5)])
-    values |= {"path": str(file), "dataset": "ratings", "strict": True}
+    values |= {"path": str(file), "dataset": "ratings", "strict": True, "scale": "0-4"}
     message = r"own.jsonl cannot be read as it is \(above\), and nothing was run: 01"
     with pytest.raises(ParameterError, match=message):
         refusals.check_files(["01", "02"], "demo")
