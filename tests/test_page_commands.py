@@ -277,6 +277,14 @@ def own_files(folder):
     """The files of one's own that the pages name: ratings, pairs, answers, prompts, labelled pairs."""
     forty_lines(folder / "my.csv")
     rows = pd.read_csv(folder / "my.csv")
+    up_to_five = rows.assign(clarity=rows.clarity + 1)
+    up_to_five.assign(tone=rows.tone + 1).to_csv(folder / "stars.csv", index=False)
+    up_to_five.assign(tone=rows.tone % 2).to_csv(folder / "panel.csv", index=False)
+    of_excel = up_to_five[["prompt", "response"]].assign(
+        stars=rows.tone + 1, length=rows.response.str.len()
+    )
+    of_excel.to_csv(folder / "survey.csv", sep=";", encoding="utf-8-sig", index=False)
+    rows.assign(annotator=["ann", "bob"] * 20).to_csv(folder / "raters.csv", index=False)
     rows[["prompt", "response"]].to_csv(folder / "answers.csv", index=False)
     pairs = rows.assign(chosen=rows.response, rejected="No idea.").drop_duplicates("prompt")
     pairs = pairs[["prompt", "chosen", "rejected"]]
@@ -334,7 +342,7 @@ def smaller(command, replaced):
         (" -p source=hub", ""),
     ):
         command = command.replace(name, other)
-    own = {"path=my.csv", "path=pairs.csv"} & set(words)
+    own = {f"path={name}.csv" for name in ("my", "pairs", "stars", "panel")} & set(words)
     if own and "05" in words and "model_name" not in command:
         command += " -p model_name=tiny"
     if words[0] == "make":  # the environment is there

@@ -13,11 +13,13 @@ strict=False they are set aside and reported.
 import codecs
 import csv
 import gzip
+import io
 import json
 import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -435,18 +437,24 @@ BEGINNINGS = {
 }
 
 
-def _lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file of text, unpacked, without a byte order mark.
+@contextmanager
+def _opened(path: Path) -> Iterator[io.BufferedIOBase]:
+    """A file of text, unpacked, past its byte order mark.
 
-    Raises Fault where its first line shows that it is no text.
+    Raises Fault where its first bytes show that it is no text.
     """
     with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-        first = file.readline()
-        for beginning, (words, fix) in BEGINNINGS.items():
-            if first.startswith(beginning):
+        beginning = file.read(max(map(len, BEGINNINGS)))
+        for of_other_files, (words, fix) in BEGINNINGS.items():
+            if beginning.startswith(of_other_files):
                 raise Fault(None, f"the file is {words}", fix)
-        if first:
-            yield first.removeprefix(codecs.BOM_UTF8)
+        file.seek(len(codecs.BOM_UTF8) if beginning.startswith(codecs.BOM_UTF8) else 0)
+        yield file
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file of text."""
+    with _opened(path) as file:
         yield from file
 
 
@@ -467,7 +475,8 @@ def _jsonl(path: Path) -> Iterator[tuple[int, object]]:
 
 def _json(path: Path) -> Iterator[tuple[int, object]]:
     """The rows of a file with one JSON array."""
-    values = _parsed(b"".join(_lines(path)))
+    with _opened(path) as file:
+        values = _parsed(file.read())
     if not isinstance(values, list):
         fix = "write one JSON array of objects; call a file with one object a line .jsonl"
         raise Fault(None, f"expected a JSON array, got {shown(values)}", fix)
