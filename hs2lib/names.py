@@ -62,12 +62,15 @@ EMBEDDED = ("helpsteer2", "helpsteer2-disagreements", "demonstrations")
 # it is published (the Hugging Face Hub at a pinned revision, GitHub at a pinned commit).
 SOURCES = ("embedded", "folder", "hub")
 
+# The same of data sets, which two worlds generate: `hs2lib.corpus` and `hs2lib.world`.
+DATA_SOURCES = ("embedded", "postcards", "folder", "hub")
+
 SPLITS = ("train", "validation", "both")
 
 TIERS = ("smoke", "demo", "laptop", "gpu", "paper")
 
 # The models that come with the packages. Any other one is named by its folder or Hub repository.
-MODELS = ("tiny", "small", "embedded")
+MODELS = ("tiny", "small", "embedded", "postcards", "postcards-none")
 
 # How a conversation is written: the model's own way, or HelpSteer2's.
 TEMPLATES = ("chat", "reference")

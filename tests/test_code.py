@@ -300,6 +300,7 @@ def test_a_mutant_in_any_room_changes_the_digest_of_all_that_use_it(tmp_path, mo
         "stats",
         "engine",
         "corpus",
+        "world",
         "train",
         "data",
         "models",

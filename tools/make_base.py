@@ -51,6 +51,7 @@ Text = str | Group  # a document, or a conversation: a group of exactly one resp
 
 SAMPLE = 20_000  # texts that the tokenizer is made from
 DIGESTED = 1_000  # texts that tell one corpus from another
+ABOUT = Path(__file__).with_suffix(".txt")  # how README.md begins
 SHOWN = 8  # held-out prompts whose answers README shows
 
 # SmolLM2's template without its system message.
@@ -104,6 +105,17 @@ def messages(text: Text) -> list[str]:
     return [*[turn.text for turn in text.prompt], text.responses[0].text]
 
 
+def asked(text: Text) -> str:
+    """What a conversation answers, its last question; or a whole document."""
+    return text if isinstance(text, str) else text.prompt[-1].text
+
+
+def label_of(text: Group) -> str | None:
+    """The label string before the answer of a conversation, None without labels."""
+    (answer,) = text.responses
+    return label_string(answer.labels, text.attributes) if answer.labels else None
+
+
 def corpus_digest(texts: Iterable[Text]) -> str:
     """A digest of the first texts of a corpus: a base that was trained on others has another."""
     out = hashlib.sha256()
@@ -149,7 +161,8 @@ def items_of(policy: Policy, texts: Iterable[Text]) -> Iterator[Item]:
     A document that is longer than the model's positions becomes several items.
     """
     texts, ahead = tee(texts)
-    numbers, talks = count(), policy.tokenise(text for text in ahead if isinstance(text, Group))
+    numbers = count()
+    talks = policy.tokenise((text for text in ahead if isinstance(text, Group)), label=label_of)
     for text in texts:
         if isinstance(text, str):
             read = policy.tokenizer(text + PAD, add_special_tokens=False)["input_ids"]
@@ -173,9 +186,9 @@ def prepare(source: Callable[[], Iterator[Text]], recipe: Pretraining):
         source(),
     )
     held = list(islice(texts, recipe.held_out))
-    known = {messages(text)[0] for text in held}
+    known = {asked(text) for text in held}
     items, size = [], 0
-    for item in items_of(policy, (text for text in texts if messages(text)[0] not in known)):
+    for item in items_of(policy, (text for text in texts if asked(text) not in known)):
         items.append(item)
         size += len(item.sequences[0])
         if size >= recipe.tokens:
@@ -190,12 +203,13 @@ def pretrain(
     parent: Path,
     prompts,
     callbacks=(),
+    about: Path = ABOUT,
 ) -> TrainingResult:
     """Train the base in a folder under `parent` that says which run it is, then write it to the
     folder `into`.
 
     source: begins the endless corpus anew. prompts: groups whose prompts it answers, for the reader
-    of `into`. callbacks: as for `fit`.
+    of `into`. callbacks: as for `fit`. about: what that reader reads first.
     """
     policy, items, held_out = prepare(source, recipe)
     sizes = np.array([len(item.sequences[0]) for item in items])  # [B]
@@ -204,11 +218,11 @@ def pretrain(
     how = replace(
         recipe, batch=batch, steps=steps, validate_every=math.ceil(steps / recipe.validations)
     )
-    about = {"learning rate": "falls to 0"} | {
+    shape = {"learning rate": "falls to 0"} | {
         name: getattr(recipe, name) for name in ("width", "layers", "inner")
     }
     task = policy, items, held_out, objectives.sft(), how
-    result = fit(*task, parent, about=about, trainer=Falling, callbacks=callbacks)
+    result = fit(*task, parent, about=shape, trainer=Falling, callbacks=callbacks)
     positions = list(islice(order([item.id for item in items], how.seed), steps * batch))
     read = sizes[positions].reshape(steps, batch).sum(1).cumsum()  # [steps]
     facts = {
@@ -225,7 +239,9 @@ def pretrain(
     }
     replace_folder(
         into,
-        lambda folder: save(folder, policy, held_out, prompts, recipe, facts, curve(result, read)),
+        lambda folder: save(
+            folder, policy, held_out, prompts, recipe, facts, curve(result, read), about
+        ),
     )
     return result
 
@@ -252,6 +268,7 @@ def save(
     recipe: Pretraining,
     facts: dict,
     points: pd.DataFrame,
+    about: Path,
 ):
     """Write weights in 16 bit, tokenizer, curve.csv, training.json and README.md."""
     policy.backbone.to(torch.float16).save_pretrained(folder)
@@ -272,9 +289,8 @@ def save(
         for group in shown
     ]
     lines = [f"- {name}: {value}" for name, value in facts.items()]
-    about = Path(__file__).with_suffix(".txt").read_text()
     (folder / "README.md").write_text(
-        about.format(facts="\n".join(lines), answers="\n\n".join(talks))
+        about.read_text().format(facts="\n".join(lines), answers="\n\n".join(talks))
     )
 
 

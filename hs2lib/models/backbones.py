@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -125,6 +125,29 @@ def small_model() -> Path:
     return SMALL
 
 
+# Where `tools/make_postcards.py` writes the bases that come with the small world.
+POSTCARDS = Path(__file__).parents[1] / "world"
+
+
+def postcards_model(name: str) -> Path:
+    """The folder of a base of the small world: "base-few" or "base-none".
+
+    Paper: none.
+
+    Raises:
+        FileNotFoundError: it has not been trained yet.
+        ValueError: its weights are not those whose digest training.json has.
+    """
+    folder = POSTCARDS / name
+    if not (folder / "model.safetensors").is_file():
+        raise FileNotFoundError(f"there is no base in {folder}: `make base` trains it")
+    training = json.loads((folder / "training.json").read_text())
+    _check_digest(
+        folder / "model.safetensors", training["sha256"], f"git checkout hs2lib/world/{name}"
+    )
+    return folder
+
+
 def _check_digest(file: Path, expected: str, remedy: str) -> None:
     """Raise ValueError where the bytes of `file` do not have the expected digest."""
     digest = paths.sha256(file)
@@ -144,6 +167,8 @@ NAMED: dict[str, Callable[[], Path]] = {
     "tiny": tiny_model,
     "small": small_model,
     "embedded": embedded_model,
+    "postcards": partial(postcards_model, "base-few"),
+    "postcards-none": partial(postcards_model, "base-none"),
 }
 
 

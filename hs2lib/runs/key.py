@@ -24,10 +24,16 @@ from hs2lib.runs import cells, graph
 COMPUTE = "compute"
 DRAW = "draw"
 
-SMALL_BASE = "corpus/base"  # the model that `model_name` "small" means
+# The models that come with the package, by the `model_name` that means them.
+BASES = {
+    "small": "corpus/base",
+    "postcards": "world/base-few",
+    "postcards-none": "world/base-none",
+}
 
-# The small world. Of it the rules of annotators, by which 04 simulates, count for real data too.
-WORLD = "hs2lib.corpus."
+# The small worlds. Of the first the rules of annotators, by which 04 simulates, count for real data
+# too.
+WORLDS = ("hs2lib.corpus.", "hs2lib.world.")
 RULES = "hs2lib.corpus.rules"
 
 # It writes down what a notebook shows, and computes none of it.
@@ -103,12 +109,13 @@ def _code_of(run: str, tier: str, job: str, settings: dict) -> tuple[dict, dict]
         names = _used(names, chosen)
     reached = code.reach(names)
     if tier not in graph.SMALL_WORLD and not _is_generated(settings):
-        world = {name for name in reached if name.startswith(WORLD) and name != RULES}
+        world = {name for name in reached if name.startswith(WORLDS) and name != RULES}
         reached = code.reach(names, without=world)
     only_draw = {name for name in reached if name in (*code.DRAWS, *SHOWS)}
     computing = code.parts(reached - only_draw) | beside
-    if settings.get("model_name") == "small":
-        computing[f"hs2lib/{SMALL_BASE}"] = digest(code.package() / SMALL_BASE)
+    base = BASES.get(settings.get("model_name", ""))
+    if base:
+        computing[f"hs2lib/{base}"] = digest(code.package() / base)
     name = f"notebooks/{notebook_path(run).name}"
     computing[name] = code.hashed([source.digest for source in sources])
     if job == COMPUTE:
@@ -141,8 +148,9 @@ def _used(names: set[str], chosen: list[cells.Cell]) -> set[str]:
 
 
 def _is_generated(settings: dict) -> bool:
-    """Whether a run reads rows of the small world: one of its sources is "embedded"."""
-    return any(name.endswith("source") and value == "embedded" for name, value in settings.items())
+    """Whether a run reads rows of a small world: one of its sources generates them."""
+    sources = [value for name, value in settings.items() if name.endswith("source")]
+    return any(source in ("embedded", "postcards") for source in sources)
 
 
 def _data_of(run: str, tier: str, job: str, settings: dict) -> dict[str, str]:

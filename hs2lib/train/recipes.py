@@ -88,7 +88,7 @@ class Rows(Settings):
     """Which rows are read."""
 
     dataset: str = setting("helpsteer2", "data set")
-    source: str = setting("embedded", "where its rows come from", one_of=names.SOURCES)
+    source: str = setting("embedded", "where its rows come from", one_of=names.DATA_SOURCES)
     split: str = setting("train", "which split of it", one_of=names.SPLITS)
     n_prompts: int = setting(1000, "prompts to generate when source is embedded", 10, 10_000_000)
 

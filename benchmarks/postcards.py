@@ -1,0 +1,592 @@
+"""Does each method of the paper work, in a world where the truth is known?
+
+    python benchmarks/postcards.py --seeds 0 1 2 3 4     # trains, answers, writes the table
+    python benchmarks/postcards.py --seeds 90 --only sft dpo --set dpo.beta=0.3 --into tuning
+    python benchmarks/postcards.py --table               # what follows from the answers that are there
+
+The world is `hs2lib.world`. The base is frozen; reward model and policies are trained by the
+library's own functions, by one recipe for all seeds (`RECIPES`), as the method is and as its
+controls: the same call with one argument changed (`CONTROLS`). 400 prompts that ask for a fact that
+no training prompt asks for are answered greedily, and at temperature .7. A difference is paired by
+prompt, its mean over prompts is one number a seed, and the interval is Student's t over seeds.
+
+Everything is kept under runs/postcards/seed-N by what made it, so a run that was stopped goes on.
+"""
+
+import argparse
+import ast
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pandas as pd
+import torch
+
+from hs2lib import paths
+from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
+from hs2lib.align.common import load_rows
+from hs2lib.evaluate.answers import answered
+from hs2lib.group import Group
+from hs2lib.models import reward_training
+from hs2lib.models.policy import Policy, load_policy
+from hs2lib.models.reward_model import RewardModel, load_reward_model
+from hs2lib.models.rollout import rollouts
+from hs2lib.runs.setup import Setup
+from hs2lib.train import recipes
+from hs2lib.world import cards, grade, sets
+
+TARGET = steerlm2.TARGET  # what policies that read labels are asked for
+N_EVALUATED = 400  # held-out prompts
+N_STEERED = 100  # of these, prompts that are asked for at each level
+LONGEST = 128  # tokens of an answer
+TOP_P = {0.0: 1.0, 0.7: 0.9}  # by temperature; paper: section 4.3
+
+ROWS = {"source": "postcards"}
+SAMPLED = {"max_new_tokens": LONGEST, "temperature": 0.7, "top_p": 0.9}
+
+# One recipe for all seeds.
+RECIPES: dict[str, recipes.Recipe] = {
+    "reward model": recipes.RewardModel(
+        **ROWS,
+        model_name="postcards",
+        n_prompts=5000,
+        epochs=1,
+        batch=8,
+        learning_rate=8e-4,
+        warmup=10,
+        validation_share=0.03,
+        test_share=0.06,
+        validate_every=100,
+        save_every=1000,
+        head="ridge",
+        ridge_groups=400,
+    ),
+    "sft": recipes.SFT(
+        **ROWS,
+        dataset="demonstrations",
+        model_name="postcards",
+        n_prompts=2500,
+        epochs=1,
+        batch=16,
+        learning_rate=3e-4,
+        warmup=5,
+        validation_share=0.04,
+        validate_every=40,
+        save_every=1000,
+    ),
+    "dpo": recipes.DPO(
+        **ROWS,
+        n_prompts=3000,
+        beta=0.5,
+        epochs=1,
+        batch=16,
+        learning_rate=1e-4,
+        validation_share=0.03,
+        validate_every=60,
+        save_every=1000,
+        keep=1,
+    ),
+    "iterative dpo": recipes.IterativeDPO(
+        **ROWS,
+        **SAMPLED,
+        rounds=2,
+        n_prompts=240,
+        n_samples=8,
+        beta=0.5,
+        epochs=1,
+        batch=16,
+        learning_rate=3e-5,
+        save_every=1000,
+        keep=0,
+    ),
+    "ppo": recipes.PPO(
+        **ROWS,
+        n_prompts=3000,
+        steps=96,
+        batch=16,
+        buffer=32,
+        n_samples=4,
+        learning_rate=1e-4,
+        kl_weight=0.1,
+        kl_form="plain",
+        critic="group",
+        lam=1.0,
+        n_standard=300,
+        max_new_tokens=LONGEST,
+        budget=8192,
+        save_every=96,
+        keep=0,
+    ),
+    "steerlm": recipes.SteerLM(
+        **ROWS,
+        dataset="helpsteer2",
+        n_prompts=3100,
+        n_answers=6000,
+        levels="rounded",
+        epochs=1,
+        batch=16,
+        learning_rate=2.5e-4,
+        warmup=5,
+        budget=8192,
+        save_every=1000,
+    ),
+    "steerlm 2": recipes.SteerLM2(
+        **ROWS,
+        **SAMPLED,
+        n_prompts=150,
+        n_samples=10,
+        iterations=2,
+        n_validation=20,
+        epochs=2,
+        batch=8,
+        learning_rate=5e-5,
+        warmup=4,
+        budget=8192,
+        save_every=1000,
+        edges="fifths",
+    ),
+}
+RECIPES["dpo, short"] = replace(RECIPES["dpo"], n_prompts=700, validate_every=20)
+
+# What a policy's training begins with.
+STARTS = {
+    "sft": "base",
+    "dpo": "sft",
+    "dpo, short": "sft",
+    "iterative dpo": "dpo, short",
+    "ppo": "sft",
+    "steerlm": "sft",
+    "steerlm 2": "steerlm",
+}
+
+# Where a method's training is, in the numbering of the notebooks.
+NOTEBOOKS = {
+    "reward model": "05_reward_model_training",
+    "sft": "07_sft",
+    "dpo": "08_dpo",
+    "iterative dpo": "09_iterative_dpo",
+    "ppo": "10_ppo",
+    "steerlm": "11_steerlm",
+    "steerlm 2": "12_steerlm2",
+}
+
+
+def method_of(name: str) -> str:
+    """The method of a policy, of a control or of a variant: what its name begins with."""
+    return name.partition(",")[0]
+
+
+def start_of(name: str) -> str:
+    """What a policy's training begins with."""
+    return STARTS.get(name, STARTS[method_of(name)])
+
+
+def reads_labels(name: str) -> bool:
+    """Whether a policy is asked for attributes."""
+    return method_of(name) in ("steerlm", "steerlm 2", "base + label")
+
+
+class World:
+    """Everything of one seed, made when first asked for and kept in a folder."""
+
+    def __init__(self, seed: int, folder: Path, changed: dict[str, dict] | None = None) -> None:
+        self.seed = seed
+        self.folder = folder / f"seed-{seed}"
+        self.changed = changed or {}
+
+    def setup(self, name: str) -> Setup:
+        """The recipe of a policy for this seed, with the folder that its training is kept in."""
+        recipe = RECIPES.get(name, RECIPES[method_of(name)])
+        changed = self.changed.get(name, self.changed.get(method_of(name), {}))
+        recipe = replace(recipe, seed=self.seed, **changed)
+        notebook = NOTEBOOKS[method_of(name)]
+        return Setup(notebook, "demo", {}, recipe, self.folder / "training")
+
+    @cached_property
+    def held_out(self) -> list[Group]:
+        """The prompts to evaluate on."""
+        made = sets.groups(N_EVALUATED, 200 + self.seed, split="validation")
+        return [replace(group, responses=()) for group in made]
+
+    @cached_property
+    def judge(self) -> RewardModel:
+        """The reward model."""
+        return self.trained_judge("reward-model", list)
+
+    @cached_property
+    def blind_judge(self) -> RewardModel:
+        """A reward model that learnt from answers under other tones than those asked for."""
+        return self.trained_judge("reward-model-blind", other_tones)
+
+    def trained_judge(self, name: str, change: Callable[[Sequence[Group]], list[Group]]):
+        """A reward model on the rated groups as `change` leaves those that are trained on."""
+        place = self.folder / name
+        if not place.is_dir():
+            began = time.monotonic()
+            setup = self.setup("reward model")
+            data = reward_training.load_parts(setup)
+            parts = dict(data.groups) | {"train": change(data.groups["train"])}
+            data = replace(data, groups=parts)
+            model = reward_training.new_model(data, setup)
+            prepared = reward_training.prepare(model, data, setup)
+            inputs = reward_training.baseline_inputs(model, data, prepared, setup)
+            reward_training.start_head(model, inputs, setup)
+            reward_training.train(model, prepared, setup)
+            model.save(place)
+            self.say(name, began)
+        return load_reward_model(place).eval()
+
+    def policy(self, name: str) -> Policy:
+        """A policy; trained where it is not there."""
+        if name in ("base", "base + label"):
+            return load_policy("postcards")
+        place = self.folder / name.replace(", ", "-").replace(" ", "-")
+        if not place.is_dir():
+            policy = self.policy(start_of(name))
+            began = time.monotonic()
+            METHODS[method_of(name)](self, name, policy, **CHANGED.get(name, dict)(self))
+            policy.save(place)
+            self.say(name, began)
+        return load_policy(place)
+
+    def answers(self, name: str, temperature: float = 0.0, label: str | None = None):
+        """The answers of a policy to the held-out prompts, as `hs2lib.evaluate.answers` has them.
+
+        label: in place of the target that a policy which reads labels is asked for.
+        """
+        asked = label or (TARGET if reads_labels(name) else None)
+        parts = [name, f"{temperature:g}", *([label] if label else [])]
+        file = self.folder / "answers" / f"{' '.join(parts).replace(':', '')}.parquet"
+        if not file.is_file():
+            prompts = self.held_out[:N_STEERED] if label else self.held_out
+            table = answered(
+                self.policy(name),
+                prompts,
+                run=name,
+                judge=self.judge,
+                n=4 if temperature else 1,
+                temperature=temperature,
+                top_p=TOP_P[temperature],
+                max_new_tokens=LONGEST,
+                label=asked,
+                seed=self.seed,
+            )
+            file.parent.mkdir(parents=True, exist_ok=True)
+            table.assign(seed=self.seed).to_parquet(file, index=False)
+        return pd.read_parquet(file)
+
+    def say(self, name: str, began: float) -> None:
+        print(f"seed {self.seed}, {name}: {time.monotonic() - began:.0f} s", flush=True)
+
+
+# The methods. What a control changes is the argument by name.
+
+
+def supervised(world: World, name: str, policy: Policy, choose=sft.best_paths) -> None:
+    """SFT. choose: of `sft.load_conversations`."""
+    setup = world.setup(name)
+    conversations = sft.load_conversations(setup, choose)
+    sft.train(policy, sft.prepare(policy, conversations, setup), setup)
+
+
+def direct(world: World, name: str, policy: Policy, rule=dpo.by_attribute) -> None:
+    """DPO. rule: of `dpo.load_pairs`."""
+    setup = world.setup(name)
+    dpo.train(policy, dpo.prepare(policy, dpo.load_pairs(setup, rule), setup), setup)
+
+
+def iterative(
+    world: World, name: str, policy: Policy, pair=iterative_dpo.best_worst_pairs, judge=None
+) -> None:
+    """Iterative DPO. pair: of `iterative_dpo.train`. judge: in place of the reward model."""
+    setup = world.setup(name)
+    parts = iterative_dpo.prepare(iterative_dpo.load_prompts(setup), setup)
+    iterative_dpo.train(policy, parts, judge or world.judge, setup, pair=pair)
+
+
+def proximal(world: World, name: str, policy: Policy, reward=None, judge=None) -> None:
+    """PPO. reward: in place of the standardised reward model. judge: as for `iterative`."""
+    setup = world.setup(name)
+    data = load_rows(setup.recipe)
+    prompts = ppo.prepare(policy, data, setup)
+    goodness = ppo.fold_reward(judge or world.judge, data, setup)
+    model = ppo.actor_critic(policy, goodness, setup)
+    ppo.train(model, prompts, reward or goodness, world.policy("sft"), setup)
+
+
+def steered(world: World, name: str, policy: Policy, rule=steerlm.label) -> None:
+    """SteerLM. rule: of `steerlm.label_answers`."""
+    setup = world.setup(name)
+    answers = steerlm.load_answers(setup)
+    labelled = steerlm.label_answers(answers, setup, reward_model=world.judge, rule=rule)
+    steerlm.train(policy, steerlm.prepare(policy, labelled, setup), setup)
+
+
+def reweighted(world: World, name: str, policy: Policy, weights=steerlm2.weigh, judge=None) -> None:
+    """SteerLM 2.0. weights: of `steerlm2.iterate`. judge: as for `iterative`."""
+    setup = world.setup(name)
+    prompts = steerlm2.load_prompts(setup)
+    judge = judge or world.judge
+    sft_policy = world.policy("sft")
+
+    def after(iteration: int, trained: Policy) -> None:
+        trained.save(world.folder / f"{name.replace(' ', '-')}-after-{iteration}")
+
+    steerlm2.iterate(policy, sft_policy, judge, prompts, setup, weights=weights, after=after)
+
+
+METHODS: dict[str, Callable[..., None]] = {
+    "sft": supervised,
+    "dpo": direct,
+    "iterative dpo": iterative,
+    "ppo": proximal,
+    "steerlm": steered,
+    "steerlm 2": reweighted,
+}
+
+
+# What controls put in the place of an argument
+
+
+def own_samples(world: World):
+    """A rule of conversations: the base's own answers to the prompts, at temperature 1."""
+
+    def choose(groups: Iterable[Group]) -> list[Group]:
+        return rollouts(
+            world.policy("base"),
+            [replace(group, responses=()) for group in groups],
+            n=1,
+            max_new_tokens=LONGEST,
+            batch=512,
+            temperature=1.0,
+            top_p=1.0,
+            seed=world.seed,
+            progress=False,
+        )
+
+    return choose
+
+
+def either_preferred(groups: Iterable[Group], attribute: str):
+    """The pairs of `dpo.by_attribute`, each the right way round or the wrong one, by a coin."""
+    right, counts = dpo.by_attribute(groups, attribute)
+    pairs = []
+    for pair in right:
+        order = Random(pair.id).choice((1, -1))
+        pairs.append(replace(pair, responses=pair.responses[::order]))
+    return pairs, counts
+
+
+def other_tones(groups: Iterable[Group]) -> list[Group]:
+    """The groups, half of them under the other tone: it then says nothing of the responses."""
+    moved = []
+    tones = list(cards.TONES)
+    for group in groups:
+        *before, question = group.prompt
+        tone = cards.card_of(group.id).tone
+        if Random(group.id).random() < 0.5:
+            (other,) = set(tones) - {tone}
+            question = replace(question, text=question.text.removesuffix(tone) + other)
+        moved.append(replace(group, prompt=(*before, question)))
+    return moved
+
+
+def blind_pairs(groups: Iterable[Group], attribute: str):
+    """The pairs of `dpo.by_attribute`, half of them under the other tone."""
+    pairs, counts = dpo.by_attribute(groups, attribute)
+    return other_tones(pairs), counts
+
+
+def two_at_random(groups: Sequence[Group], scores: np.ndarray):
+    """Two samples of each prompt, whatever their scores."""
+    pairs = []
+    for group in groups:
+        two = tuple(Random(group.id).sample(group.responses, 2))
+        pairs.append(replace(group, responses=two, preference=-1.0, preferences=()))
+    return pairs, {"groups": len(groups), "pairs": len(pairs)}
+
+
+class RandomReward:
+    """A reward that says nothing of a text, but always the same."""
+
+    def score(self, groups: Sequence[Group], **options: object) -> torch.Tensor:
+        """The reward of every response, float32 [R, 1]."""
+        texts = [response.text for group in groups for response in group.responses]
+        return torch.tensor([[Random(text).gauss(0, 1)] for text in texts])
+
+    def fingerprint(self) -> str:
+        """Its name."""
+        return "random"
+
+
+def labels_dealt_out(answers: Sequence[Group], reward_model: RewardModel, **options: object):
+    """The answers under the labels of `steerlm.label`, each under that of another."""
+    labelled = steerlm.label(answers, reward_model, **options)
+    labels = [answer.responses[0].labels for answer in labelled]
+    Random(labelled[0].id).shuffle(labels)
+    dealt = []
+    for answer, own in zip(labelled, labels, strict=True):
+        dealt.append(replace(answer, responses=(replace(answer.responses[0], labels=own),)))
+    return dealt
+
+
+def weights_dealt_out(*sampled: object, **options: object) -> list[steerlm2.Weighed]:
+    """The samples of `steerlm2.weigh`, their weights dealt out at random within each group."""
+    dealt = []
+    for weighed in steerlm2.weigh(*sampled, **options):
+        n_samples = len(weighed.attributes)
+        order = Random(weighed.read.group.id).sample(range(n_samples), n_samples)
+        dealt.append(weighed._replace(attributes=weighed.log_weights[order], prior=weighed.sampler))
+    return dealt
+
+
+# What differs in a control: its name -> the arguments of its method.
+CHANGED: dict[str, Callable[[World], dict]] = {
+    "sft, own samples": lambda world: {"choose": own_samples(world)},
+    "dpo, random": lambda world: {"rule": either_preferred},
+    "dpo, blind": lambda world: {"rule": blind_pairs},
+    "iterative dpo, random": lambda world: {"pair": two_at_random},
+    "iterative dpo, blind": lambda world: {"judge": world.blind_judge},
+    "ppo, random": lambda world: {"reward": RandomReward()},
+    "ppo, blind": lambda world: {"judge": world.blind_judge},
+    "steerlm, dealt out": lambda world: {"rule": labels_dealt_out},
+    "steerlm 2, dealt out": lambda world: {"weights": weights_dealt_out},
+    "steerlm 2, blind": lambda world: {"judge": world.blind_judge},
+}
+CONTROLS = tuple(CHANGED)
+
+
+def levels(names: Sequence[str], values: Sequence[int]) -> list[str]:
+    """Label strings that ask for some attributes at each level, the others as in `TARGET`."""
+    return list(steerlm.targets(TARGET, names, values).values())
+
+
+QUALITY = ("helpfulness", "correctness", "coherence")
+STEERED = {"quality": (QUALITY, (0, 2, 4)), "complexity": (("complexity",), (2, 3, 4))}
+STEERED |= {"verbosity": (("verbosity",), (0, 2, 4))}
+
+
+# The tables
+
+
+def line(world: World, name: str, temperature: float = 0.0) -> str:
+    """What a policy reaches, with what is counted in its answers, in one line."""
+    mine = world.answers(name, temperature)
+    said = (
+        f"{name:22} T={temperature:g} true {mine.true.mean():5.2f} judge {mine.judge.mean():5.2f}"
+    )
+    if name != "base":
+        start = "base" if name == "base + label" else start_of(name)
+        theirs = world.answers(start, temperature).groupby("prompt").true.mean()
+        gain = mine.groupby("prompt").true.mean() - theirs
+        said += f" over {start} {gain.mean():+.2f} ({gain.std() / len(gain) ** 0.5:.2f})"
+    means = mine[[*COUNTED, "off"]].mean()
+    return said + " | " + " ".join(f"{kind} {value:.2f}" for kind, value in means.items())
+
+
+COUNTED = ("wrong", "missing", "repeats", "unasked", "asides", "hedges", "jargon", "garbled")
+
+
+def steering(world: World, name: str) -> pd.DataFrame:
+    """The mean of each attribute by what is asked for, greedy."""
+    rows = []
+    for what, (names, values) in STEERED.items():
+        for value, label in zip(values, levels(names, values), strict=True):
+            mean = world.answers(name, 0.0, label)[["true", *grade.ATTRIBUTES]].mean()
+            rows.append({"asked": what, "level": value, **mean.round(2)})
+    return pd.DataFrame(rows)
+
+
+def judged(world: World) -> dict[str, float]:
+    """How the reward model agrees with the truth on held-out rated answers."""
+    held_out = list(sets.groups(300, seed=777, split="validation"))
+    scores = world.judge.score(held_out).numpy()  # [R, A]
+    true = np.concatenate([grade.true_attributes(group) for group in held_out])  # [R, A]
+    agree = {
+        name: float(np.corrcoef(scores[:, i], true[:, i])[0, 1])
+        for i, name in enumerate(grade.ATTRIBUTES)
+    }
+    score, truth = grade.goodness(scores), grade.goodness(true)
+    agree["goodness"] = float(np.corrcoef(score, truth)[0, 1])
+    apart, truly = np.diff(score.reshape(-1, 2))[:, 0], np.diff(truth.reshape(-1, 2))[:, 0]
+    differ = abs(truly) > 0.05
+    agree["pairs"] = float((np.sign(apart) == np.sign(truly))[differ].mean())
+    return {name: round(value, 3) for name, value in agree.items()}
+
+
+def by_fault(world: World, n: int = 200) -> pd.DataFrame:
+    """How often the judge puts a faultless answer above the same with one fault, and by how much."""
+    made = list(sets.groups(n, seed=777, split="validation"))
+    rows = []
+    for fault in FAULTS:
+        pairs = [pair for group in made if (pair := one_fault(group, fault))]
+        score = grade.goodness(world.judge.score(pairs).numpy()).reshape(-1, 2)
+        true = np.array([grade.true_goodness(pair) for pair in pairs])
+        apart = score[:, 0] - score[:, 1]
+        rows.append(
+            {
+                "fault": fault,
+                "pairs": len(pairs),
+                "found": float((apart > 0).mean()),
+                "judge": float(apart.mean()),
+                "true": float((true[:, 0] - true[:, 1]).mean()),
+            }
+        )
+    return pd.DataFrame(rows).round(2)
+
+
+FAULTS = ("stops", "wrong", "repeats", "aside", "hedge", "unasked", "twice", "tone", "jargon")
+
+
+def one_fault(group: Group, fault: str) -> Group | None:
+    """A pair of answers to a prompt: faultless, and the same with one fault; None where it has none."""
+    card = cards.card_of(group.id)
+    r = Random(f"{group.id}/{fault}")
+    chosen = cards.faultless(card)
+    rates = dict.fromkeys(cards.RATES["rated"], 0.0) | {fault: 1.0}
+    rejected = cards.draw(card, r, rates)
+    texts = [cards.write(card, answer) for answer in (chosen, rejected)]
+    if texts[0] == texts[1]:
+        return None
+    return sets.answered(group, texts)
+
+
+def main() -> None:
+    """Train, answer and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0])
+    parser.add_argument("--only", nargs="*", default=list(METHODS), help="policies and controls")
+    parser.add_argument("--set", nargs="*", default=[], help="changed settings, as dpo.beta=0.3")
+    parser.add_argument("--into", default="postcards", help="folder under runs")
+    parser.add_argument("--judge", action="store_true", help="what the reward model reads")
+    parser.add_argument("--show", type=int, default=0, help="answers of each policy to print")
+    parsed = parser.parse_args()
+    torch.set_num_threads(1)
+    changed: dict[str, dict] = {}
+    for setting in parsed.set:
+        name, _, value = setting.partition("=")
+        policy, _, field = name.rpartition(".")
+        try:
+            changed.setdefault(policy, {})[field] = ast.literal_eval(value)
+        except ValueError:
+            changed.setdefault(policy, {})[field] = value
+    for seed in parsed.seeds:
+        world = World(seed, paths.runs() / parsed.into, changed)
+        if parsed.judge:
+            print(judged(world))
+            print(by_fault(world).to_string(index=False))
+        for name in parsed.only:
+            for temperature in (0.0, 0.7):
+                print(line(world, name, temperature), flush=True)
+            for row in world.answers(name).head(parsed.show).itertuples():
+                print(f"    {row.question}\n      > {row.text}")
+            if reads_labels(name):
+                print(steering(world, name).to_string(index=False), flush=True)
+
+
+if __name__ == "__main__":
+    main()
