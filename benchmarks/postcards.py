@@ -248,7 +248,8 @@ class World:
         if not place.is_dir():
             policy = self.policy(start_of(name))
             began = time.monotonic()
-            METHODS[method_of(name)](self, name, policy, **CHANGED.get(name, dict)(self))
+            changed = CHANGED[name](self) if name in CHANGED else {}
+            METHODS[method_of(name)](self, name, policy, **changed)
             policy.save(place)
             self.say(name, began)
         return load_policy(place)
