@@ -15,6 +15,7 @@ Everything is kept under runs/postcards/seed-N by what made it, so a run that wa
 
 import argparse
 import ast
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -25,19 +26,22 @@ from random import Random
 import numpy as np
 import pandas as pd
 import torch
+from scipy import stats
 
 from hs2lib import paths
 from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
 from hs2lib.align.common import load_rows
+from hs2lib.evaluate import frontier
 from hs2lib.evaluate.answers import answered
 from hs2lib.group import Group
 from hs2lib.models import reward_training
 from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.rollout import rollouts
+from hs2lib.report import report
 from hs2lib.runs.setup import Setup
-from hs2lib.train import recipes
-from hs2lib.world import cards, grade, sets
+from hs2lib.train import losses, recipes
+from hs2lib.world import cards, grade, pairs, sets
 
 TARGET = steerlm2.TARGET  # what policies that read labels are asked for
 N_EVALUATED = 400  # held-out prompts
@@ -129,7 +133,7 @@ RECIPES: dict[str, recipes.Recipe] = {
         levels="rounded",
         epochs=1,
         batch=16,
-        learning_rate=2.5e-4,
+        learning_rate=1.5e-4,
         warmup=5,
         budget=8192,
         save_every=1000,
@@ -182,7 +186,7 @@ def method_of(name: str) -> str:
 
 def start_of(name: str) -> str:
     """What a policy's training begins with."""
-    return STARTS.get(name, STARTS[method_of(name)])
+    return STARTS_OF_VARIANTS.get(name) or STARTS.get(name) or STARTS[method_of(name)]
 
 
 def reads_labels(name: str) -> bool:
@@ -460,6 +464,12 @@ CHANGED: dict[str, Callable[[World], dict]] = {
 }
 CONTROLS = tuple(CHANGED)
 
+# Section 4.6: policies that saw few demonstrations.
+VARIANTS = ("sft, few", "steerlm, few")
+RECIPES["sft, few"] = replace(RECIPES["sft"], n_prompts=400, validate_every=10)
+RECIPES["steerlm, few"] = replace(RECIPES["steerlm"], n_prompts=700, n_answers=1000)
+STARTS_OF_VARIANTS = {"steerlm, few": "sft, few"}
+
 
 def levels(names: Sequence[str], values: Sequence[int]) -> list[str]:
     """Label strings that ask for some attributes at each level, the others as in `TARGET`."""
@@ -467,7 +477,7 @@ def levels(names: Sequence[str], values: Sequence[int]) -> list[str]:
 
 
 QUALITY = ("helpfulness", "correctness", "coherence")
-STEERED = {"quality": (QUALITY, (0, 2, 4)), "complexity": (("complexity",), (2, 3, 4))}
+STEERED = {"quality": (QUALITY, (2, 3, 4)), "complexity": (("complexity",), (2, 3, 4))}
 STEERED |= {"verbosity": (("verbosity",), (0, 2, 4))}
 
 
@@ -523,15 +533,15 @@ def by_fault(world: World, n: int = 200) -> pd.DataFrame:
     """How often the judge puts a faultless answer above the same with one fault, and by how much."""
     made = list(sets.groups(n, seed=777, split="validation"))
     rows = []
-    for fault in FAULTS:
-        pairs = [pair for group in made if (pair := one_fault(group, fault))]
-        score = grade.goodness(world.judge.score(pairs).numpy()).reshape(-1, 2)
-        true = np.array([grade.true_goodness(pair) for pair in pairs])
+    for fault in pairs.FAULTS:
+        apart_in_it = [pair for group in made if (pair := pairs.one_fault(group, fault))]
+        score = grade.goodness(world.judge.score(apart_in_it).numpy()).reshape(-1, 2)
+        true = np.array([grade.true_goodness(pair) for pair in apart_in_it])
         apart = score[:, 0] - score[:, 1]
         rows.append(
             {
                 "fault": fault,
-                "pairs": len(pairs),
+                "pairs": len(apart_in_it),
                 "found": float((apart > 0).mean()),
                 "judge": float(apart.mean()),
                 "true": float((true[:, 0] - true[:, 1]).mean()),
@@ -540,20 +550,207 @@ def by_fault(world: World, n: int = 200) -> pd.DataFrame:
     return pd.DataFrame(rows).round(2)
 
 
-FAULTS = ("stops", "wrong", "repeats", "aside", "hedge", "unasked", "twice", "tone", "jargon")
+# What follows from the answers of several seeds
+
+# What anybody could do instead, without the method.
+TRIVIAL = ("base + label", "best of 4")
 
 
-def one_fault(group: Group, fault: str) -> Group | None:
-    """A pair of answers to a prompt: faultless, and the same with one fault; None where it has none."""
-    card = cards.card_of(group.id)
-    r = Random(f"{group.id}/{fault}")
-    chosen = cards.faultless(card)
-    rates = dict.fromkeys(cards.RATES["rated"], 0.0) | {fault: 1.0}
-    rejected = cards.draw(card, r, rates)
-    texts = [cards.write(card, answer) for answer in (chosen, rejected)]
-    if texts[0] == texts[1]:
-        return None
-    return sets.answered(group, texts)
+def means(world: World, name: str, temperature: float) -> pd.Series:
+    """The true score by prompt. "best of 4" is what the judge takes of four samples of SFT."""
+    if name == "best of 4":
+        answers = world.answers("sft", 0.7)
+        best = answers.groupby("prompt", sort=False).judge.idxmax()
+        return answers.loc[best].set_index("prompt").true
+    return world.answers(name, temperature).groupby("prompt", sort=False).true.mean()
+
+
+def interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """The mean of one number a seed, and Student's 95 % interval of it."""
+    values = np.asarray(values, float)
+    mean = values.mean()
+    if len(values) < 2:
+        return mean, np.nan, np.nan
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return mean, mean - half, mean + half
+
+
+def gain(worlds: Sequence[World], name: str, than: str, temperature: float = 0.0):
+    """By how much a policy is better than another, paired by prompt: mean and interval over seeds."""
+    by_seed = []
+    for world in worlds:
+        apart = means(world, name, temperature) - means(world, than, temperature)
+        by_seed.append(apart.mean())
+    return interval(by_seed)
+
+
+def verdict(low: float, high: float) -> str:
+    """What an interval says."""
+    return "above" if low > 0 else "below" if high < 0 else "no clear effect"
+
+
+def table(worlds: Sequence[World]) -> pd.DataFrame:
+    """One row a method: its true score, greedy, and what it adds to its start, to each control and
+    to the best of what anybody could do instead.
+
+    Columns in threes are a mean, and the ends of its interval over seeds.
+    """
+    rows = []
+    for name in ("sft", "dpo", "dpo, short", "iterative dpo", "ppo", "steerlm", "steerlm 2"):
+        row: dict[str, object] = {"policy": name, "start": start_of(name), "seeds": len(worlds)}
+        for column, policy in (("before", start_of(name)), ("after", name)):
+            row[column] = np.mean([means(world, policy, 0.0).mean() for world in worlds])
+        low_highs = [gain(worlds, name, start_of(name))]
+        row |= three("gain", low_highs[0])
+        row |= three("gain at .7", gain(worlds, name, start_of(name), 0.7))
+        controls = [control for control in CONTROLS if method_of(control) == name]
+        for control in controls:
+            low_highs.append(gain(worlds, name, control))
+        if controls:
+            nearest = min(range(len(controls)), key=lambda i: low_highs[i + 1][0])
+            row["best control"] = controls[nearest]
+            row |= three("over it", low_highs[nearest + 1])
+        instead = [gain(worlds, name, other) for other in TRIVIAL]
+        nearest = min(range(len(TRIVIAL)), key=lambda i: instead[i][0])
+        row["best alternative"] = TRIVIAL[nearest]
+        row |= three("over that", instead[nearest])
+        verdicts = {verdict(low, high) for _, low, high in low_highs}
+        row["verdict"] = verdicts.pop() if len(verdicts) == 1 else "no clear effect"
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def three(name: str, values: tuple[float, float, float]) -> dict[str, float]:
+    """A mean and its interval as columns."""
+    return dict(zip((name, f"{name}, low", f"{name}, high"), values, strict=True))
+
+
+N_ENUMERATED = 40  # prompts
+
+
+def exact(world: World) -> pd.DataFrame:
+    """What policies and the exact optima of their objectives reach, expected at temperature 1.
+
+    Within the answers that can be enumerated without a wrong value; `mass` is a policy's
+    probability of these. `promise` is the expected log P(a|x,y) of SteerLM 2.0's target by the
+    judge, `from the posterior` the KL to a policy from the exact P(y|a,x), nats.
+    """
+    file = world.folder / "frontier.csv"
+    if file.is_file():
+        return pd.read_csv(file)
+    names = ("sft", "dpo", "dpo, short", "iterative dpo", "ppo")
+    policies: dict[str, Policy | tuple[Policy, str]] = {name: world.policy(name) for name in names}
+    policies["steerlm"] = world.policy("steerlm"), TARGET
+    after_one = load_policy(world.folder / "steerlm-2-after-1")
+    policies["steerlm 2, iteration 1"] = after_one, TARGET
+    policies["steerlm 2"] = world.policy("steerlm 2"), TARGET
+    listed = frontier.enumerated(world.held_out[:N_ENUMERATED], policies, world.judge)
+    recipe = world.setup("ppo").recipe
+    rated = list(sets.groups(2000, world.seed, split="train"))
+    scores = grade.goodness(world.judge.score(rated[: recipe.n_standard]).double().numpy())
+    slope = frontier.preference_slope(rated)
+    judged = listed[[f"judged {name}" for name in grade.ATTRIBUTES]].to_numpy()
+    levels_of = losses.attribute_log_probs(
+        torch.from_numpy(judged), edges=world.setup("steerlm 2").recipe.edges
+    )
+    promise = pd.Series(
+        losses.target_log_prob(levels_of, torch.tensor([4, 4, 4, 2, 2])).numpy(), listed.index
+    )
+    posterior = frontier.normalised(listed.sft + promise, listed.prompt)
+    found = {name: listed[name] for name in policies}
+    for beta in (3.0, 1.0, 0.3, 0.1, 0.03):
+        by_judge = frontier.tilted(listed, "sft", listed.judge / scores.std(), beta)
+        found[f"sft x exp(judge / {beta:g})"] = by_judge
+        by_truth = frontier.tilted(listed, "sft", listed.true / scores.std(), beta)
+        found[f"sft x exp(truth / {beta:g})"] = by_truth
+    beta = world.setup("dpo").recipe.beta
+    found["dpo, optimum"] = frontier.tilted(listed, "sft", slope * listed.liked, beta)
+    beta = recipe.kl_weight
+    found["ppo, optimum"] = frontier.tilted(listed, "sft", listed.judge / scores.std(), beta)
+    found["steerlm 2, optimum"] = posterior
+    for n in (4, 8, 64):
+        found[f"best of {n}"] = frontier.best_of(listed, "sft", listed.judge, n)
+    rows = []
+    for name, log_probs in found.items():
+        log_q = frontier.normalised(log_probs, listed.prompt)
+        row = {"seed": world.seed, "policy": name, **frontier.reached(listed, log_q, "sft")}
+        row["mass"] = frontier.mass(listed, name) if name in policies else 1.0
+        expected = (np.exp(log_q) * promise).where(np.isfinite(log_q), 0)
+        row["promise"] = expected.groupby(listed.prompt).sum().mean()
+        apart = np.exp(posterior) * (posterior - log_q)
+        row["from the posterior"] = apart.groupby(listed.prompt).sum().mean()
+        rows.append(row)
+    made = pd.DataFrame(rows)
+    made.to_csv(file, index=False)
+    return made
+
+
+# Of each method: its start, and the exact optimum of what it is trained for.
+OPTIMA = {
+    "dpo": ("sft", "dpo, optimum"),
+    "ppo": ("sft", "ppo, optimum"),
+    "steerlm": ("sft", "steerlm 2, optimum"),
+    "steerlm 2": ("steerlm", "steerlm 2, optimum"),
+}
+
+
+def shares(worlds: Sequence[World]) -> pd.DataFrame:
+    """The share of what the exact optimum adds to the start that each method attains, by truth.
+
+    And that of what SteerLM 2.0 promises. Means and intervals over seeds.
+    """
+    by_seed = [exact(world).set_index("policy") for world in worlds]
+    rows = []
+    for name, (start, optimum) in OPTIMA.items():
+        for measure in ("true", "judge", "promise"):
+            share = []
+            for found in by_seed:
+                value = found[measure]
+                share.append((value[name] - value[start]) / (value[optimum] - value[start]))
+            at = {
+                what: np.mean([f[measure][p] for f in by_seed])
+                for what, p in (("before", start), ("after", name), ("optimum", optimum))
+            }
+            rows.append(
+                {"policy": name, "measure": measure, **at, **three("share", interval(share))}
+            )
+    return pd.DataFrame(rows)
+
+
+def write_tables(worlds: Sequence[World]) -> None:
+    """Everything that README and the notebooks read, under reports/benchmarks/postcards."""
+    folder = paths.reports() / "benchmarks" / "postcards"
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for world in worlds:
+        for name in ("base", "base + label", *STARTS, *CONTROLS, *VARIANTS):
+            for temperature in TOP_P:
+                answers = world.answers(name, temperature)
+                mean = answers[["true", "judge", *COUNTED, "off", *grade.ATTRIBUTES]].mean()
+                about = {"seed": world.seed, "policy": name, "temperature": temperature}
+                rows.append(about | mean.to_dict())
+    steered = []
+    for world in worlds:
+        for name in ("base + label", "steerlm", "steerlm, dealt out", "steerlm 2"):
+            steered.append(steering(world, name).assign(seed=world.seed, policy=name))
+    faults = [by_fault(world).assign(seed=world.seed) for world in worlds]
+    agree = [{"seed": world.seed, **judged(world)} for world in worlds]
+    made = {
+        "means": pd.DataFrame(rows),
+        "methods": table(worlds),
+        "steering": pd.concat(steered),
+        "frontier": pd.concat([exact(world) for world in worlds]),
+        "shares": shares(worlds),
+        "faults": pd.concat(faults),
+        "judge": pd.DataFrame(agree),
+    }
+    for name, frame in made.items():
+        frame.round(4).to_csv(folder / f"{name}.csv", index=False)
+    machine = {"commit": report.commit(), "device": report.device(), "threads": 1}
+    machine |= {"seeds": [world.seed for world in worlds], "prompts": N_EVALUATED}
+    paths.write(folder / "machine.json", json.dumps(machine, indent=1) + "\n")
+    print(made["methods"].round(2).to_string(index=False))
+    print(made["shares"].round(2).to_string(index=False))
 
 
 def main() -> None:
@@ -564,6 +761,7 @@ def main() -> None:
     parser.add_argument("--set", nargs="*", default=[], help="changed settings, as dpo.beta=0.3")
     parser.add_argument("--into", default="postcards", help="folder under runs")
     parser.add_argument("--judge", action="store_true", help="what the reward model reads")
+    parser.add_argument("--table", action="store_true", help="write the tables of these seeds")
     parser.add_argument("--show", type=int, default=0, help="answers of each policy to print")
     parsed = parser.parse_args()
     torch.set_num_threads(1)
@@ -575,8 +773,11 @@ def main() -> None:
             changed.setdefault(policy, {})[field] = ast.literal_eval(value)
         except ValueError:
             changed.setdefault(policy, {})[field] = value
-    for seed in parsed.seeds:
-        world = World(seed, paths.runs() / parsed.into, changed)
+    worlds = [World(seed, paths.runs() / parsed.into, changed) for seed in parsed.seeds]
+    if parsed.table:
+        write_tables(worlds)
+        return
+    for world in worlds:
         if parsed.judge:
             print(judged(world))
             print(by_fault(world).to_string(index=False))

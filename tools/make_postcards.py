@@ -1,6 +1,6 @@
 """The bases of the small world: Llamas of a million weights, trained from nothing on its texts.
 
-    python tools/make_postcards.py              # `make base`: base-few and base-none
+    python tools/make_postcards.py              # `make postcards`: base-few and base-none
     python tools/make_postcards.py many         # and the one that is not shipped
     policy = load_policy("postcards")           # base-few
 
@@ -29,7 +29,7 @@ from hs2lib.world import cards, sets
 # of the errors in it, points.
 LABELS = {"few": (0.1, 0.8), "none": (0.0, 0.0), "many": (0.5, 0.4)}
 
-DOCUMENTS = 0.25  # share of the texts
+DOCUMENTS = 0.3  # share of the texts
 SHOWN = 6  # prompts whose answers README.md has
 APART = 10**9  # between the seeds of what bases read and of everything else
 
@@ -39,7 +39,7 @@ RECIPE = make_base.Pretraining(
     inner=320,
     vocabulary=1536,
     positions=512,
-    tokens=4_000_000,
+    tokens=8_000_000,
     learning_rate=3e-3,
     warmup=100,
     validations=8,

@@ -140,7 +140,7 @@ def postcards_model(name: str) -> Path:
     """
     folder = POSTCARDS / name
     if not (folder / "model.safetensors").is_file():
-        raise FileNotFoundError(f"there is no base in {folder}: `make base` trains it")
+        raise FileNotFoundError(f"there is no base in {folder}: `make postcards` trains it")
     training = json.loads((folder / "training.json").read_text())
     _check_digest(
         folder / "model.safetensors", training["sha256"], f"git checkout hs2lib/world/{name}"
