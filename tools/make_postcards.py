@@ -29,7 +29,7 @@ from hs2lib.world import cards, sets
 # of the errors in it, points.
 LABELS = {"few": (0.1, 0.8), "none": (0.0, 0.0), "many": (0.5, 0.4)}
 
-DOCUMENTS = 0.3  # share of the texts
+DOCUMENTS = 0.25  # share of the texts
 SHOWN = 6  # prompts whose answers README.md has
 APART = 10**9  # between the seeds of what bases read and of everything else
 
@@ -39,7 +39,7 @@ RECIPE = make_base.Pretraining(
     inner=320,
     vocabulary=1536,
     positions=512,
-    tokens=8_000_000,
+    tokens=4_000_000,
     learning_rate=3e-3,
     warmup=100,
     validations=8,
