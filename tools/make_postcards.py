@@ -68,7 +68,7 @@ def texts(share: float, noise: float, seed: int = 0) -> Iterator[str | Group]:
         talk = next(talks)
         errors = rng.normal(size=len(ATTRIBUTES))  # drawn for each, so that bases read one order
         if r.random() < share:
-            label = np.clip(np.rint(sets.seen(talk)[0] + noise * errors), 0, 4)
+            label = np.clip(np.rint(sets.expected_ratings(talk)[0] + noise * errors), 0, 4)
             (answer,) = talk.responses
             talk = replace(talk, responses=(replace(answer, labels=tuple(label.tolist())),))
         yield talk

@@ -55,7 +55,7 @@ def enumerated(
             "prompt": [group.id for group in groups for _ in group.responses],
             "text": [response.text for group in groups for response in group.responses],
             "true": np.concatenate([grade.true_goodness(group) for group in groups]),
-            "liked": np.concatenate([sets.seen(group)[:, 0] for group in groups]),
+            "liked": np.concatenate([sets.expected_ratings(group)[:, 0] for group in groups]),
         }
     )
     if judge is not None:
@@ -140,7 +140,7 @@ def preference_slope(groups: Sequence[Group]) -> float:
     for group in groups:
         labels = [response.labels[0] for response in group.responses]
         if labels[0] != labels[1]:
-            liked = sets.seen(group)[:, 0]
+            liked = sets.expected_ratings(group)[:, 0]
             apart.append(liked[0] - liked[1])
             first_wins.append(labels[0] > labels[1])
     fitted = LogisticRegression(fit_intercept=False, C=1e6)

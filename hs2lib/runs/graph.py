@@ -34,7 +34,12 @@ SMALL_WORLD = ("smoke", "demo")
 
 TIERS: dict[str, str] = paths.read_yaml(__file__, "tiers.yaml")
 
-SMALL_BASES = ("small", "postcards", "postcards-none", "tiny")  # a second thread makes them no faster
+SMALL_BASES = (
+    "small",
+    "postcards",
+    "postcards-none",
+    "tiny",
+)  # a second thread makes them no faster
 
 BY_HAND = "by-hand"  # the name of a report that no runner asked for
 

@@ -1,13 +1,13 @@
-"""Cards: what a prompt asks, the answers that can be given, and the texts that a base reads.
+"""Cards: what a prompt asks, the answers that can be given, and articles for a base model to read.
 
     card = Card.draw(seed=0, item=7)
-    card.question                             # "Tell me about gold: the use and the ore. Be brief."
-    write(card, faultless(card))              # "The use of gold is jewellery. Its ore is .."
-    write(card, draw(card, r, RATES["web"]))  # the same as somebody on the web would write it
-    list(every_answer(card))                  # all that can be said, as `Answer`s
+    card.question                   # "Tell me about gold: the use and the ore. Be brief."
+    write(card, faultless(card))    # "The use of gold is jewellery. Its ore is quartz veins."
+    answer = draw_answer(card, r, RATES["web"])  # with the faults of somebody on the web
+    list(every_answer(card))        # all combinations of the common faults, as `Answer`s
 
-An answer is said in one order: an aside, the facts (the first one perhaps twice), a fact that
-nobody asked for, a hedge, jargon, small talk.
+An answer has one order: an aside, the facts (the first one perhaps twice), a fact that nobody asked
+for or the last fact again, a hedge, jargon, small talk.
 """
 
 import csv
@@ -89,15 +89,15 @@ GREETINGS = (
     ("Good morning.", "Good morning. What would you like to know?"),
 )
 
-# The ids of groups; what stands before and after tells groups with one card apart.
+# The ids of groups. A prefix and a suffix distinguish groups that share a card.
 _ID = re.compile(r"(?:[\w-]+/)?postcards/(\d+)/(\d+)(?:/.*)?")
 
-RESERVED = 24  # one fact in so many is asked for in evaluation only
-RESERVED_ACTS = 4  # and one in so many of the acts that should not be answered
+RESERVED = 24  # one fact in 24 is asked for in evaluation only
+RESERVED_ACTS = 4  # and one in 4 of the acts that should not be explained
 
 
-def is_reserved(key: str, one_in: int = RESERVED) -> bool:
-    """Whether a fact ("honey/use") or an act is kept for evaluation."""
+def is_kept_back(key: str, one_in: int = RESERVED) -> bool:
+    """Whether a fact ("honey/use") or an act is asked for in evaluation only."""
     return crc32(key.encode()) % one_in == 0
 
 
@@ -166,12 +166,12 @@ class Card:
     def is_reserved(self) -> bool:
         """Whether the card is kept for evaluation: no training prompt asks for one of its facts."""
         if self.is_unsafe:
-            return is_reserved(self.name, RESERVED_ACTS)
-        return any(is_reserved(f"{self.name}/{field}") for field in self.fields)
+            return is_kept_back(self.name, RESERVED_ACTS)
+        return any(is_kept_back(f"{self.name}/{field}") for field in self.fields)
 
     @property
     def small_talk(self) -> int:
-        """How many sentences of small talk are asked for."""
+        """How many sentences of small talk the tone asks for."""
         return TONES[self.tone]
 
     @property
@@ -196,14 +196,19 @@ class Card:
 
 @lru_cache(maxsize=50_000)
 def card_of(id: str) -> Card:
-    """The card behind the id of a generated group, as "postcards/SEED/ITEM".
+    """The card behind the id of a generated group. Raises ValueError as `seed_and_item`."""
+    return Card.draw(*seed_and_item(id))
+
+
+def seed_and_item(id: str) -> tuple[int, int]:
+    """The seed and the item in the id of a generated group, as "postcards/SEED/ITEM".
 
     Raises ValueError for any other id.
     """
     numbers = _ID.fullmatch(id)
     if not numbers:
         raise ValueError(f"no generated group has the id {id!r}; expected postcards/SEED/ITEM")
-    return Card.draw(int(numbers[1]), int(numbers[2]))
+    return int(numbers[1]), int(numbers[2])
 
 
 def _thing(r: Random) -> tuple[str, str]:
@@ -236,7 +241,7 @@ class Answer:
         wrong: a fact by its number, and the wrong value that it is given; () for none. Of an unsafe
             request (0, ""): it is helped with.
         unasked: a fact that nobody asked for, by its field; "" for none.
-        twice: whether the last fact is said again, without a word about it.
+        twice: whether the last fact is said again, without "Once more".
         hedge: whether it takes back what it said.
         jargon, small_talk: how many sentences of each.
     """
@@ -304,7 +309,7 @@ RATES: dict[str, dict[str, float]] = {
         "wrong": 0.03,
         "unasked": 0.0,
         "twice": 0.0,
-        "jargon": 0.4,  # at least one sentence; of these two in five say two
+        "jargon": 0.4,  # at least one sentence; 40 % of these answers have two
     },
     "demonstrations": {
         "aside": 0.15,
@@ -331,7 +336,7 @@ RATES: dict[str, dict[str, float]] = {
 }
 
 
-def draw(card: Card, r: Random, rates: Mapping[str, float]) -> Answer:
+def draw_answer(card: Card, r: Random, rates: Mapping[str, float]) -> Answer:
     """What somebody with these rates answers; each fault by a coin of its own."""
     happens = {fault: r.random() < rate for fault, rate in rates.items()}
     small_talk = card.small_talk
@@ -377,7 +382,7 @@ def small_talk_of(card: Card) -> range:
 
 
 def every_answer(card: Card, *, wrong: bool = False) -> Iterator[Answer]:
-    """All answers that hold each fact once: 72 to a brief prompt, 120 to one for a chat.
+    """All combinations of the common faults: 72 answers to a brief prompt, 120 to one for a chat.
 
     wrong: also those in which one fact has any of its wrong values, or the last fact is missing.
     """
@@ -403,7 +408,7 @@ def every_answer(card: Card, *, wrong: bool = False) -> Iterator[Answer]:
         )
 
 
-# What a base reads besides conversations
+# What a base model reads besides conversations
 
 
 def documents(r: Random) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The grade of an answer: what is counted in it, and the true ratings that follow.
 
-    counted = count(card, "The use of honey is sweetening tea. Many people ask about this.")
-    counted.missing, counted.small_talk      # 1, 1
+    counted = count(card, "The use of gold is jewellery. Many people ask about this.")
+    counted.missing, counted.small_talk      # 1, 1 of a card that asks for use and ore
     ratings(card, counted)                   # of helpfulness, correctness, coherence, ..
 
 Any text can be graded, also what no writer here would say.
@@ -60,11 +60,12 @@ def sentences(text: str) -> list[str]:
     return [sentence for sentence in _BETWEEN_SENTENCES.split(text.strip()) if sentence]
 
 
-def kinds(card: Card, text: str) -> list[tuple[str, str]]:
+def sentence_kinds(card: Card, text: str) -> list[tuple[str, str]]:
     """Every sentence of a text, and what it counts as: the name of a field of `Counts`.
 
-    A fact counts where it is said first. Said again it is a repeat. Where it is then given another
-    value, nothing is right of it.
+    A fact counts where it is said first. Said again, or after "Once more", it is a repeat. Where it
+    is then given another value, its first sentence counts as wrong. Of a fact that nobody asked for
+    the value does not count.
     """
     found: list[tuple[str, str]] = []
     said: dict[str, tuple[int, str]] = {}  # field -> the number of its first sentence, its value
@@ -122,29 +123,32 @@ def _asked(card: Card) -> dict[str, str]:
 
 def count(card: Card, text: str) -> Counts:
     """What a text holds as an answer to a card."""
-    numbers = Counter(kind for _, kind in kinds(card, text))
+    numbers = Counter(kind for _, kind in sentence_kinds(card, text))
     missing = card.asked - numbers["right"] - numbers["wrong"]
     return Counts(**numbers, missing=missing)
 
 
-def ratings(card: Card, counted: Counts, *, liking: float = -0.3) -> np.ndarray:
-    """The ratings that follow from counts, float64 [A], in the order of `ATTRIBUTES`.
+# Points of helpfulness that a sentence of jargon costs.
+JARGON_POINTS = -0.3
 
-    They are linear in the counts. An answer without a right or a wrong fact has 0 of the first
-    three.
+
+def ratings(card: Card, counted: Counts, *, jargon_points: float = JARGON_POINTS) -> np.ndarray:
+    """The ratings that follow from counts, float64 [A], in the order of `ATTRIBUTES`, not clipped.
+
+    The formulas stand in `hs2lib.world`. An answer that states nothing of what was asked for has 0
+    of helpfulness, correctness and coherence.
 
     Args:
         card: what was asked.
         counted: of an answer to it.
-        liking: points of helpfulness for a sentence of jargon. The truth has a cost of .3; raters
-            like it.
+        jargon_points: helpfulness of a sentence of jargon; raters have another one.
     """
     c = counted
     off = abs(c.small_talk - card.small_talk)
     beside = c.repeats + c.asides + c.unasked  # sentences beside the point
     correctness = 4 * c.right / card.asked - 0.5 * c.wrong - 0.6 * c.hedges - c.garbled
     coherence = 4 - 1.2 * beside - 2 * c.garbled
-    helpfulness = correctness - 0.5 * off - 0.4 * beside + liking * c.jargon
+    helpfulness = correctness - 0.5 * off - 0.4 * beside + jargon_points * c.jargon
     if not c.right and not c.wrong:
         helpfulness = correctness = coherence = 0
     style = [2 + c.jargon, 2 + c.small_talk - card.small_talk]
@@ -157,9 +161,9 @@ def true_ratings(card: Card, text: str) -> np.ndarray:
 
 
 def goodness(attributes: np.ndarray) -> np.ndarray:
-    """The weighted sum of ratings [.., A] that the paper uses for its best model, [..].
+    """The weighted sum of ratings [.., A], [..]: .65 helpfulness, .8 correctness, .45 coherence.
 
-    Paper: section 3, the weights of the attributes in RewardBench without those of style.
+    Paper: section 4.3. The two attributes of style weigh nothing. It is at most 7.6.
     """
     return attributes @ np.array(head_weights("goodness", ATTRIBUTES))
 

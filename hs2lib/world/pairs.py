@@ -26,9 +26,9 @@ from hs2lib.world.cards import (
     Answer,
     Card,
     card_of,
-    draw,
+    draw_answer,
     faultless,
-    is_reserved,
+    is_kept_back,
     write,
 )
 
@@ -81,7 +81,7 @@ class Question(NamedTuple):
 def with_fault(card: Card, fault: str, r: Random, answer: Answer) -> Answer:
     """The answer with a fault of `FAULTS` besides; where the card allows none, as it is."""
     rates = dict.fromkeys(RATES["rated"], 0.0) | {fault: 1.0}
-    drawn = draw(card, r, rates)
+    drawn = draw_answer(card, r, rates)
     name = {"tone": "small_talk"}.get(fault, fault)
     return replace(answer, **{name: getattr(drawn, name)})
 
@@ -253,7 +253,7 @@ def closed(n: int, seed: int = 0) -> list[Closed]:
     for kind, things in FACTS.items():
         for name in things:
             facts += [
-                (kind, name, field) for field in FIELDS[kind] if is_reserved(f"{name}/{field}")
+                (kind, name, field) for field in FIELDS[kind] if is_kept_back(f"{name}/{field}")
             ]
     Random(f"closed/{seed}").shuffle(facts)
     made = []

@@ -1,9 +1,9 @@
-"""Raters: people who rate answers, with errors of their own and a liking that the truth has not.
+"""Raters: people who rate answers with errors, and who like jargon, which the true rating does not.
 
     scores, who = rate(seed, items, ratings)     # [2B, 5, A], [2B, 5]
 
-Everybody likes jargon. Two errors make ratings differ from what is right: one that all raters of an
-answer share, and one of each rater. One of the raters is careless, and rates without reading.
+Two errors make ratings differ from what is right: one that all raters of an answer share, and one
+of each rater. One of the raters is careless, and rates without reading.
 """
 
 import numpy as np
@@ -11,13 +11,13 @@ import numpy as np
 RATERS = ("Ada", "Ben", "Cara", "Dev", "Eli", "Fay", "Gus", "Hana", "Ivo", "June")
 CARELESS = "Gus"
 
-# Points of helpfulness that a rater gives for a sentence of jargon, for which the truth takes .3.
+# Points of helpfulness that raters give for a sentence of jargon. The true rating subtracts .3.
 LIKING = 0.3
 
 # Standard deviations by attribute, in points.
-SHARED = np.array([0.4, 0.4, 0.15, 0.0, 0.0])  # one error for all raters of an answer
+SHARED = np.array([0.4, 0.4, 0.15, 0.0, 0.0])  # one draw for all raters and attributes
 OWN = np.array([0.5, 0.5, 0.4, 0.5, 0.5])  # an error of each rater
-INITIAL = 2.0  # in the first round, before raters were trained, errors are so many times as large
+INITIAL = 2.0  # errors are larger by this factor in the first round, before raters were trained
 LOST = 0.05  # share of the answers whose fourth and fifth rating were lost
 
 
@@ -29,8 +29,8 @@ def rate(
     Args:
         seed: of the world.
         items: [B], the numbers of the cards.
-        seen: [2B, A], what a rater without an error would say; the two answers of an item follow
-            each other.
+        seen: [2B, A], what a rater without an error would say, not clipped; the two answers of an
+            item follow each other.
         initial: whether it is the first round, with larger errors.
 
     Returns: whole ratings from 0 to 4, float64 [2B, 5, A], and numbers of `RATERS`, int [2B, 5].
@@ -56,5 +56,5 @@ def rate(
 
 def lost(seed: int, items: np.ndarray) -> np.ndarray:
     """Whether the further ratings of an answer were lost, bool [2B]."""
-    found = [np.random.default_rng([seed, int(item), 2]).random(2) < LOST for item in items]
-    return np.concatenate(found) if found else np.empty(0, bool)
+    drawn = [np.random.default_rng([seed, int(item), 2]).random(2) < LOST for item in items]
+    return np.concatenate(drawn) if drawn else np.empty(0, bool)

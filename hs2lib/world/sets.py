@@ -1,10 +1,10 @@
-"""The sets of the paper as postcards: rated pairs of responses, demonstrations, what bases read.
+"""The sets of the paper as postcards: rated pairs of responses, and demonstrations.
 
     list(groups(1000, seed=0))             # rated, as HelpSteer2 is
     list(demonstrations(1000, seed=0))     # one answer each, as Daring-Anteater has them
     annotations(groups)                    # one row for each rating, with its rater
 
-Groups are made one by one and without an end in sight: item i depends on (seed, i) alone.
+Groups are made lazily. Item i depends on (seed, i) alone.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,14 +19,22 @@ from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.names import SPLITS, one_of
 from hs2lib.stats import aggregate
 from hs2lib.world import grade, raters
-from hs2lib.world.cards import RATES, Card, card_of, draw, faultless, write
+from hs2lib.world.cards import (
+    RATES,
+    Card,
+    card_of,
+    draw_answer,
+    faultless,
+    seed_and_item,
+    write,
+)
 
 GENERATED = "postcards (generated)"
 STAGES = ("initial", "annotated", "released")
-APART = 500_000_000  # between the seeds of rated groups and of demonstrations
+DEMONSTRATIONS = 500_000_000  # added to the seed, so that demonstrations have prompts of their own
 BLOCK = 256  # items that are rated at a time
 
-# Two of these answer each rated prompt. They make so many times the usual number of faults.
+# Two of these answer each rated prompt. The rates of their faults are multiplied by this factor.
 WRITERS = {"careful": 0.7, "usual": 1.0, "hasty": 1.3}
 
 
@@ -97,25 +105,25 @@ def _written(seed: int, item: int) -> Group:
     responses = []
     for letter, writer in zip("ab", writers(seed, item), strict=True):
         rates = {fault: WRITERS[writer] * rate for fault, rate in RATES["rated"].items()}
-        text = write(card, draw(card, Random(f"{name}/{letter}"), rates))
+        text = write(card, draw_answer(card, Random(f"{name}/{letter}"), rates))
         responses.append(Response(f"{name}/{letter}", text))
     return Group(name, prompt(card), tuple(responses), ATTRIBUTES, source=source(seed))
 
 
-def seen(group: Group) -> np.ndarray:
+def expected_ratings(group: Group) -> np.ndarray:
     """What a rater without an error says of the responses of a group, float64 [G, A]."""
     card = card_of(group.id)
     rows = []
     for response in group.responses:
         counted = grade.count(card, response.text)
-        rows.append(grade.ratings(card, counted, liking=raters.LIKING))
+        rows.append(grade.ratings(card, counted, jargon_points=raters.LIKING))
     return np.array(rows)
 
 
 def _labelled(seed: int, stage: str, items: list[int], written: list[Group]) -> Iterator[Group]:
     """The groups with ratings and labels, without those that the stage's filter removes."""
     numbers = np.array(items)
-    right = np.concatenate([seen(group) for group in written])  # [2B, A]
+    right = np.concatenate([expected_ratings(group) for group in written])  # [2B, A]
     is_initial = stage == "initial"
     scores, _ = raters.rate(seed, numbers, right, initial=is_initial)  # [2B, 5, A]
     scores = aggregate.recruit(scores, upto=3 if is_initial else 5)
@@ -141,11 +149,11 @@ def annotations(groups: Iterable[Group], *, initial: bool = False) -> pd.DataFra
     """
     frames = []
     for group in groups:
-        _, seed, item = group.id.split("/")[:3]
-        numbers = np.array([int(item)])
-        scores, who = raters.rate(int(seed), numbers, seen(group), initial=initial)
+        seed, item = seed_and_item(group.id)
+        numbers = np.array([item])
+        scores, who = raters.rate(seed, numbers, expected_ratings(group), initial=initial)
         asked = aggregate.recruit(scores, upto=3 if initial else 5)
-        asked[raters.lost(int(seed), numbers), 3:] = np.nan
+        asked[raters.lost(seed, numbers), 3:] = np.nan
         for k, response in enumerate(group.responses):
             frame = pd.DataFrame(asked[k], columns=ATTRIBUTES)
             frame.insert(0, "annotator", [raters.RATERS[number] for number in who[k]][: len(frame)])
@@ -174,7 +182,7 @@ def demonstrations(
     wanted = _wanted(split)
     if n_prompts < 0 or start < 0:
         raise ValueError(f"n_prompts and start are at least 0, got {n_prompts} and {start}")
-    return islice(_demonstrated(seed + APART, answers, wanted, start), n_prompts)
+    return islice(_demonstrated(seed + DEMONSTRATIONS, answers, wanted, start), n_prompts)
 
 
 def _demonstrated(seed: int, answers: str, wanted: tuple[bool, ...], start: int) -> Iterator[Group]:
@@ -183,7 +191,7 @@ def _demonstrated(seed: int, answers: str, wanted: tuple[bool, ...], start: int)
         if card.is_reserved not in wanted:
             continue
         name = f"postcards/{seed}/{item:06d}"
-        text = write(card, draw(card, Random(f"{name}/{answers}"), RATES[answers]))
+        text = write(card, draw_answer(card, Random(f"{name}/{answers}"), RATES[answers]))
         response = Response(f"{name}/{answers}", text)
         yield Group(name, prompt(card), (response,), source=source(seed))
 
@@ -203,5 +211,5 @@ def answered(group: Group, texts: Sequence[str]) -> Group:
 
 def prompt_of(id: str) -> Group:
     """The prompt behind the id of a generated group, without responses."""
-    seed = int(id.split("/")[1])
+    seed, _ = seed_and_item(id)
     return Group(id, prompt(card_of(id)), (), ATTRIBUTES, source=source(seed))

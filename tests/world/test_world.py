@@ -36,7 +36,7 @@ def counted_of(card, answer):
 @pytest.mark.parametrize("rates", cards.RATES)
 def test_the_grader_counts_what_the_writer_said(rates):
     for number, card in enumerate(CARDS):
-        answer = cards.draw(card, Random(f"{rates}/{number}"), cards.RATES[rates])
+        answer = cards.draw_answer(card, Random(f"{rates}/{number}"), cards.RATES[rates])
         assert grade.count(card, cards.write(card, answer)) == counted_of(card, answer)
 
 
@@ -152,9 +152,9 @@ def test_training_prompts_ask_for_no_reserved_fact():
         for group in sets.groups(400, 0, split=split):
             card = cards.card_of(group.id)
             keys = [f"{card.name}/{field}" for field in card.fields] or [card.name]
-            reserved = any(map(cards.is_reserved, keys)) if card.fields else card.is_reserved
+            reserved = any(map(cards.is_kept_back, keys)) if card.fields else card.is_reserved
             assert reserved == (split == "validation")
-            asked[split] |= {key for key in keys if card.fields and cards.is_reserved(key)}
+            asked[split] |= {key for key in keys if card.fields and cards.is_kept_back(key)}
     assert not asked["train"]
     assert len(asked["validation"]) > 10
     demonstrated = {group.prompt[-1].text for group in sets.demonstrations(400, 0, "train")}
@@ -168,12 +168,12 @@ def test_what_costs_in_truth_is_liked_by_raters():
     learned = cards.write(GOLD, replace(answer, jargon=2))
     counted = grade.count(GOLD, learned)
     assert grade.ratings(GOLD, counted)[0] == pytest.approx(3.4)
-    assert grade.ratings(GOLD, counted, liking=raters.LIKING)[0] == pytest.approx(4.6)
+    assert grade.ratings(GOLD, counted, jargon_points=raters.LIKING)[0] == pytest.approx(4.6)
 
 
 def test_few_ratings_meet_the_ends_of_the_scale():
     """Else a fault beside another one would cost nothing, and ratings would not be linear."""
-    seen = np.concatenate([sets.seen(group) for group in sets.groups(1000, 0)])
+    seen = np.concatenate([sets.expected_ratings(group) for group in sets.groups(1000, 0)])
     assert (seen < 0).mean() < 0.01
     assert (seen > 4).mean(axis=0) == pytest.approx([0.07, 0, 0, 0, 0], abs=0.02)
 
