@@ -7,8 +7,9 @@
 The world is `hs2lib.world`. The base is frozen; reward model and policies are trained by the
 library's own functions, by one recipe for all seeds (`RECIPES`), as the method is and as its
 controls: the same call with one argument changed (`CONTROLS`). 400 prompts that ask for a fact that
-no training prompt asks for are answered greedily, and at temperature .7. A difference is paired by
-prompt, its mean over prompts is one number a seed, and the interval is Student's t over seeds.
+no prompt of these trainings asks for are answered greedily, and at temperature .7. A difference is
+paired by prompt, its mean over prompts is one number a seed, and the interval is Student's t over
+seeds.
 
 Everything is kept under runs/postcards/seed-N by what made it, so a run that was stopped goes on.
 """
@@ -151,7 +152,7 @@ RECIPES: dict[str, recipes.Recipe] = {
         warmup=4,
         budget=8192,
         save_every=1000,
-        edges="fifths",
+        edges="rounding",  # as the labels of SteerLM are rounded: a level means the same to both
     ),
 }
 RECIPES["dpo, short"] = replace(RECIPES["dpo"], n_prompts=700, validate_every=20)

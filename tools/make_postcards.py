@@ -4,7 +4,8 @@
     python tools/make_postcards.py many         # and the one that is not shipped
     policy = load_policy("postcards")           # base-few
 
-They read articles and conversations as the web has them. base-few has read a few noisy ratings
+They read articles and conversations as the web has them, about all facts: what is reserved for
+evaluation is asked for by nothing that is trained afterwards. base-few has read a few noisy ratings
 before its answers, as a base of the web has read reviews; base-none none; base-many ratings before
 half of them, and nearly clean ones. Once killed, a training goes on.
 """
@@ -57,7 +58,7 @@ def texts(share: float, noise: float, seed: int = 0) -> Iterator[str | Group]:
         noise: standard deviation of their errors, points.
         seed: of the texts.
     """
-    talks = sets.demonstrations(sys.maxsize, seed + APART, "train", answers="web")
+    talks = sets.demonstrations(sys.maxsize, seed + APART, "both", answers="web")
     articles = cards.documents(Random(f"articles/{seed}"))
     r = Random(f"labels/{seed}")
     rng = np.random.default_rng([seed, APART])

@@ -22,6 +22,9 @@ from hs2lib.paper import head_weights
 from hs2lib.report import style
 from hs2lib.report.answers import Answer
 from hs2lib.report.report import DASH
+from hs2lib.world import marks as postcard_marks
+from hs2lib.world import sets
+from hs2lib.world.cards import card_of
 
 _PAGES = Path(__file__).parent / "pages"
 _GROUP = Environment(autoescape=True).from_string((_PAGES / "group.html").read_text())
@@ -179,22 +182,26 @@ def answers_html(
         longest: characters from which on an answer to a real prompt is cut, which the page says.
         columns: whether answers stand side by side, where the page is wide enough.
     """
-    known = generate.is_generated([group])
     marked = []
     truths = []
-    for answer in shown:
-        if known:
-            marked.append(marks.mark(generate.task_of(group.id), answer.text))
-            truths.append(float(marked[-1].grade.attributes @ _GOODNESS))
+    signs = marks.KINDS
+    if generate.is_generated([group]):
+        marked = [marks.mark(generate.task_of(group.id), answer.text) for answer in shown]
+        truths = [float(one.grade.attributes @ _GOODNESS) for one in marked]
+    elif sets.is_generated([group]):
+        signs = postcard_marks.KINDS
+        card = card_of(group.id)
+        marked = [postcard_marks.mark(card, answer.text) for answer in shown]
+        truths = [float(one.attributes @ _GOODNESS) for one in marked]
     kinds = {sentence.kind for one in marked for sentence in one.sentences}
     kinds |= {"missing" for one in marked if one.missing}
-    legend = {kind: marks.KINDS[kind] for kind in marks.KINDS if kind in kinds}
+    legend = {kind: signs[kind] for kind in signs if kind in kinds}
     return _ANSWERS.render(
         group=group,
         shown=shown,
         marked=marked,
         truths=truths,
-        kinds=marks.KINDS,
+        kinds=signs,
         legend=legend,
         longest=longest,
         columns=columns,

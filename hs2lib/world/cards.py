@@ -164,7 +164,10 @@ class Card:
 
     @property
     def is_reserved(self) -> bool:
-        """Whether the card is kept for evaluation: no training prompt asks for one of its facts."""
+        """Whether the card is kept for evaluation.
+
+        It asks for a fact that no prompt asks for on which a base is aligned or a judge trained.
+        """
         if self.is_unsafe:
             return is_kept_back(self.name, RESERVED_ACTS)
         return any(is_kept_back(f"{self.name}/{field}") for field in self.fields)

@@ -1,0 +1,98 @@
+"""The study of the methods on postcards: its arithmetic, and that a control takes one thing away."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hs2lib.align import dpo
+from hs2lib.world import cards, grade, sets
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+postcards = importlib.import_module("postcards")
+
+
+class Answered:
+    """A world whose policies have answered already: the true score by policy and prompt."""
+
+    def __init__(self, true):
+        self.true = true
+
+    def answers(self, name, temperature=0.0, label=None):
+        true = np.asarray(self.true[name], float)
+        n_samples = 2 if true.ndim > 1 else 1
+        prompts = np.repeat([f"p{i}" for i in range(len(true))], n_samples)
+        return pd.DataFrame({"prompt": prompts, "true": true.ravel(), "judge": -true.ravel()})
+
+
+def test_a_gain_is_paired_by_prompt_and_its_interval_is_over_seeds():
+    worlds = [
+        Answered({"sft": [1.0, 2.0], "dpo": [2.0, 3.0]}),
+        Answered({"sft": [1.0, 1.0], "dpo": [3.0, 3.0]}),
+        Answered({"sft": [0.0, 4.0], "dpo": [3.0, 7.0]}),
+    ]
+    mean, low, high = postcards.gain(worlds, "dpo", "sft")
+    assert mean == pytest.approx(2)
+    half = 4.302652729911275 * 1 / np.sqrt(3)  # Student's t of 2 degrees of freedom, 97.5 %
+    assert (low, high) == (pytest.approx(2 - half), pytest.approx(2 + half))
+    assert postcards.verdict(0.1, 1) == "above"
+    assert postcards.verdict(-1, -0.1) == "below"
+    assert postcards.verdict(-1, 1) == "no clear effect"
+
+
+def test_the_best_of_four_is_the_judges():
+    """The stub's judge likes what is worst."""
+    world = Answered({"sft": [[1.0, 2.0], [5.0, 3.0]]})
+    assert postcards.means(world, "best of 4", 0.0).tolist() == [1, 3]
+
+
+def test_other_tones_say_nothing_of_the_responses():
+    groups = list(sets.groups(400, 0))
+    moved = postcards.other_tones(groups)
+    turned = 0
+    for group, other in zip(groups, moved, strict=True):
+        assert other.responses == group.responses
+        tone = cards.card_of(group.id).tone
+        is_turned = not other.prompt[-1].text.endswith(tone)
+        turned += is_turned
+        if is_turned:
+            bare = group.prompt[-1].text.removesuffix(tone)
+            assert other.prompt[-1].text.startswith(bare)
+        assert other.prompt[:-1] == group.prompt[:-1]
+    assert 0.4 < turned / len(groups) < 0.6
+
+
+def test_random_pairs_are_the_methods_pairs_in_either_order():
+    groups = list(sets.groups(200, 0))
+    right, counts = dpo.by_attribute(groups, "helpfulness")
+    drawn, same_counts = postcards.either_preferred(groups, "helpfulness")
+    assert counts == same_counts
+    same = [a.responses == b.responses for a, b in zip(right, drawn, strict=True)]
+    assert 0.35 < np.mean(same) < 0.65
+    for a, b in zip(right, drawn, strict=True):
+        assert set(a.responses) == set(b.responses)
+
+
+def test_labels_of_a_level_ask_for_what_is_steered_alone():
+    two, four = postcards.levels(postcards.QUALITY, (2, 4))
+    assert four == postcards.TARGET
+    assert two == "helpfulness:2,correctness:2,coherence:2,complexity:2,verbosity:2"
+
+
+def test_every_method_has_a_start_a_recipe_and_a_control():
+    for name in postcards.METHODS:
+        assert postcards.start_of(name) in ("base", *postcards.STARTS)
+        assert postcards.RECIPES[name].source == "postcards"
+        assert any(postcards.method_of(control) == name for control in postcards.CONTROLS)
+
+
+def test_what_the_judge_is_asked_by_fault_is_a_pair_for_every_fault():
+    group = next(iter(sets.groups(1, 777, split="validation")))
+    faults = [f for f in postcards.pairs.FAULTS if postcards.pairs.one_fault(group, f)]
+    assert len(faults) >= 7
+    for fault in faults:
+        better, worse = grade.true_goodness(postcards.pairs.one_fault(group, fault))
+        assert better > worse
