@@ -300,8 +300,8 @@ def _fact_sentences(card: Card, answer: Answer) -> list[str]:
 
 # How often a writer makes each fault. A fault is one coin for each answer, whatever was asked.
 # What is likelier than not is a habit, and greedy answers have it. Writers on the web have four
-# habits. Those who wrote demonstrations have lost one of them, the aside: SFT can mend that one,
-# and leaves the others to the methods that learn from ratings.
+# habits, and a liking for jargon. Those who wrote demonstrations have lost one habit, the aside, and
+# use less jargon: SFT can mend these, and leaves the others to the methods that learn from ratings.
 RATES: dict[str, dict[str, float]] = {
     "web": {
         "aside": 0.7,
@@ -323,7 +323,7 @@ RATES: dict[str, dict[str, float]] = {
         "wrong": 0.03,
         "unasked": 0.0,
         "twice": 0.0,
-        "jargon": 0.4,
+        "jargon": 0.2,
     },
     "rated": {
         "aside": 0.4,
