@@ -300,8 +300,8 @@ def _fact_sentences(card: Card, answer: Answer) -> list[str]:
 
 # How often a writer makes each fault. A fault is one coin for each answer, whatever was asked.
 # What is likelier than not is a habit, and greedy answers have it. Writers on the web have four
-# habits, and a liking for jargon. Those who wrote demonstrations have lost one habit, the aside, and
-# use less jargon: SFT can mend these, and leaves the others to the methods that learn from ratings.
+# habits, and use jargon. Those who wrote demonstrations have lost one, the aside, and use less
+# jargon: SFT can mend these, and leaves the others to the methods that learn from ratings.
 RATES: dict[str, dict[str, float]] = {
     "web": {
         "aside": 0.7,
