@@ -4,6 +4,7 @@ Its loss and its gradient are held to those that the library's trainer computes 
 after the cell's own steps, where policy and reference differ.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,10 +15,13 @@ import torch
 import torch.nn.functional as F
 
 from hs2lib.align import dpo, sft
-from hs2lib.engine.attention import response_log_probs
+from hs2lib.engine.attention import end_states, response_log_probs
 from hs2lib.engine.trees import pack
+from hs2lib.group import ATTRIBUTES
 from hs2lib.models.policy import load_policy
+from hs2lib.models.reward_model import RewardModel
 from hs2lib.train import objectives
+from hs2lib.train.items import rated
 from hs2lib.train.trainer import targets_of
 from hs2lib.world import sets
 
@@ -98,3 +102,42 @@ def test_sft():
     items, _ = sft.items(load_policy("postcards"), made["few"])
     loss = made["loss_of"](made["model"], made["few"])
     check(made, loss, items, objectives.sft())
+
+
+def test_regression():
+    groups = list(sets.groups(20, 0, split="train"))
+    # one label is missing: its square must be left out
+    first = groups[0].responses[0]
+    labels = (float("nan"), *first.labels[1:])
+    responses = (replace(first, labels=labels), *groups[0].responses[1:])
+    groups[0] = replace(groups[0], responses=responses)
+    recipe = SimpleNamespace(model_name="postcards")
+    data = SimpleNamespace(groups={"train": groups})
+    made = run_cell(
+        "05_reward_model_training",
+        data=data,
+        recipe=recipe,
+        attributes=list(ATTRIBUTES),
+        load_policy=load_policy,
+    )
+    body, head = made["body"], made["head"]
+    loss = made["loss_of"](body, head, made["few"])
+    body.zero_grad()
+    head.zero_grad()
+    loss.backward()
+
+    model = RewardModel.new("postcards", attributes=ATTRIBUTES, bias=True)
+    model.backbone.load_state_dict(body.state_dict())
+    model.head.load_state_dict(head.state_dict())
+    items, _ = rated(model, made["few"])
+    targets, group = targets_of(items, "cpu")
+    batch = pack([item.sequences for item in items])
+    objective = objectives.named("regression")
+    outputs = model.predict(end_states(model.backbone, batch))
+    theirs = objective.total(outputs, targets, group) / objective.count(targets, group)
+    theirs.backward()
+    assert loss.item() == pytest.approx(theirs.item(), rel=1e-5)
+    for mine, other in ((body, model.backbone), (head, model.head)):
+        apart = (gradient(mine) - gradient(other)).norm()
+        assert apart < 1e-4 * gradient(other).norm()
+    assert made["losses"][-1] < made["losses"][0]
