@@ -14,8 +14,8 @@ from hs2lib.world.cards import REFUSAL, Card
 
 # Kind of a sentence -> its sign, its colour, what it means.
 KINDS = {
-    "right": ("✓", "#00704f", "a fact that was asked for, right"),
-    "wrong": ("✗", "#b8320a", "a fact that was asked for, wrong"),
+    "right": ("✓", "#00704f", "asked for, and right"),
+    "wrong": ("✗", "#b8320a", "asked for, and wrong"),
     "repeats": ("↻", "#8a5a00", "said before"),
     "unasked": ("○", "#8a5a00", "a fact that was not asked for"),
     "asides": ("◇", "#8a5a00", "nothing to do with the question"),
