@@ -34,12 +34,8 @@ SMALL_WORLD = ("smoke", "demo")
 
 TIERS: dict[str, str] = paths.read_yaml(__file__, "tiers.yaml")
 
-SMALL_BASES = (
-    "small",
-    "postcards",
-    "postcards-none",
-    "tiny",
-)  # a second thread makes them no faster
+# A second thread makes these bases no faster.
+SMALL_BASES = ("small", "postcards", "postcards-none", "tiny")
 
 BY_HAND = "by-hand"  # the name of a report that no runner asked for
 
