@@ -160,6 +160,8 @@ def annotations(groups: Iterable[Group], *, initial: bool = False) -> pd.DataFra
             frame.insert(0, "response", response.id)
             frame.insert(0, "prompt", group.id)
             frames.append(frame.dropna())
+    if not frames:
+        return pd.DataFrame(columns=["prompt", "response", "annotator", *ATTRIBUTES])
     return pd.concat(frames, ignore_index=True)
 
 

@@ -214,6 +214,12 @@ def test_the_careless_rater_can_be_found():
     ]
 
 
+def test_no_groups_have_no_annotations():
+    table = sets.annotations([])
+    assert len(table) == 0
+    assert list(table.columns) == ["prompt", "response", "annotator", *ATTRIBUTES]
+
+
 def test_the_names_of_other_sets_are_refused():
     with pytest.raises(ValueError, match="stage"):
         sets.groups(1, stage="final")
