@@ -3,8 +3,9 @@
 A run is a notebook's own, `06_rewardbench_evaluation`, or a named one beside it,
 `06_rewardbench_evaluation@mine`, with parameters of its own. A named run is defined by
 `params/<tier>/<run>.yaml`, or by `runs/<tier>/<run>/run.yaml`, which the command line writes. The
-key `reads` of that file names runs to read in place of a notebook's own: `reads: [05@mine]`. No
-file defines `06@seed-1` and `06@mine-seed-1`. They are 06 and 06@mine with a seed one higher, and
+key `reads` of that file names runs to read in place of a notebook's own: `reads: [05@mine]`. A
+tier's own file may have it too: it then holds for all runs of the notebook that name none. No file
+defines `06@seed-1` and `06@mine-seed-1`. They are 06 and 06@mine with a seed one higher, and
 all runs that they read have a seed one higher too.
 """
 
@@ -21,6 +22,7 @@ from hs2lib import paths
 from hs2lib.paths import RUN, read_json, reports, root, runs, write
 from hs2lib.paths import notebook as notebook_path
 from hs2lib.runs.parameters import (
+    READS,
     Parameter,
     ParameterError,
     read_values,
@@ -135,10 +137,16 @@ def definition(run: str, tier: str) -> Definition:
             f"{run} is not defined at tier {tier}: add -p key=value, or write {params_file}"
         )
     values = read_values(file)
-    reads = values.pop("reads", None) or []
-    if not isinstance(reads, list) or not all(isinstance(name, str) for name in reads):
-        raise ParameterError(f"{file}: reads is a list of runs, as [05@mine], got {reads!r}")
+    reads = reads_of(values, file)
     return values, reads, str(file)
+
+
+def reads_of(values: dict, where: object) -> list[str]:
+    """The key `reads`, taken out of the values of a file. Raises ParameterError for no list."""
+    reads = values.pop(READS, None) or []
+    if not isinstance(reads, list) or not all(isinstance(name, str) for name in reads):
+        raise ParameterError(f"{where}: reads is a list of runs, as [05@mine], got {reads!r}")
+    return reads
 
 
 def _definition_of_seed(run: str, tier: str, plain: str, more: int) -> Definition:
@@ -239,13 +247,15 @@ def upstream(
         needed |= others
     if reads is None:
         reads = definition(run, tier)[1]
-    in_place_of = {other.partition("@")[0]: other for other in matching(reads)}
-    unneeded = sorted(in_place_of.keys() - needed)
+    asked_for = {other.partition("@")[0]: other for other in matching(reads)}
+    unneeded = sorted(asked_for.keys() - needed)
     if unneeded and not needs_less:
         raise ParameterError(
-            f"{run} reads {in_place_of[unneeded[0]]}, "
+            f"{run} reads {asked_for[unneeded[0]]}, "
             f"and needs only {', '.join(sorted(needed)) or 'none'}"
         )
+    of_tier = reads_of(read_values(root() / "params" / tier / f"{notebook}.yaml"), notebook)
+    in_place_of = {other.partition("@")[0]: other for other in matching(of_tier)} | asked_for
     return sorted(in_place_of.get(name, name) for name in needed)
 
 
@@ -264,7 +274,8 @@ def by_hand(notebook: str, tier: str) -> dict[str, str]:
         return {}
     names = {notebook: f"{notebook}@{BY_HAND}"}
     for name in upstream(notebook, tier):
-        names[name] = _finished_last(name, tier)
+        read, is_named, _ = name.partition("@")
+        names[read] = name if is_named else _finished_last(name, tier)
     return {RUN: json.dumps(names)}
 
 

@@ -319,6 +319,7 @@ def read_values(file: Path) -> dict:
 
 
 SEARCHED = "searched"  # of a tier's file: the values that the paper searched, by name
+READS = "reads"  # the runs to read in place of a notebook's own: `hs2lib.runs.graph`
 
 
 def searched(file: Path) -> dict[str, list]:
@@ -372,6 +373,7 @@ def resolve(
     values = {name: parameter.default for name, parameter in known.items()}
     of_tier = read_values(file)
     of_tier.pop(SEARCHED, None)
+    of_tier.pop(READS, None)
     for layer, source in ((of_tier, str(file)), (overrides or {}, where)):
         checked = check(layer, known, source)
         if checked.get("tier", tier) != tier:

@@ -57,6 +57,25 @@ def toy(tmp_path, monkeypatch):
     return lambda name, *needs, **makes: toy_suite.write(tmp_path, name, needs=needs, makes=makes)
 
 
+def test_a_tiers_file_names_what_its_runs_read(toy):
+    toy("01_first")
+    toy("02_second", "01_first")
+    params = root() / "params" / "demo"
+    params.mkdir(parents=True, exist_ok=True)
+    (params / "01_first@short.yaml").write_text("{}\n")
+    (params / "01_first@long.yaml").write_text("{}\n")
+    (params / "02_second.yaml").write_text("reads: [01@short]\n")
+    (params / "02_second@mine.yaml").write_text("{}\n")
+    (params / "02_second@other.yaml").write_text("reads: [01@long]\n")
+    assert graph.upstream("02_second", "demo") == ["01_first@short"]
+    assert graph.upstream("02_second@mine", "demo") == ["01_first@short"]
+    assert graph.upstream("02_second@other", "demo") == ["01_first@long"]
+    assert graph.upstream("02_second@seed-1", "demo") == ["01_first@short-seed-1"]
+    assert graph.upstream("02_second", "laptop") == ["01_first"]
+    by_hand = json.loads(graph.by_hand("02_second", "demo")[paths.RUN])
+    assert by_hand["01_first"] == "01_first@short"
+
+
 def test_a_further_maker_comes_before_what_needs_its_kind(toy):
     """A fifteenth method: the evaluation depends on it and comes after it, with no line changed there."""
     toy("01_first")
