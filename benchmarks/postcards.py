@@ -129,12 +129,12 @@ RECIPES: dict[str, recipes.Recipe] = {
     "steerlm": recipes.SteerLM(
         **ROWS,
         dataset="helpsteer2",
-        n_prompts=3100,
-        n_answers=6000,
+        n_prompts=4700,
+        n_answers=9000,  # with 6000 it bound quality, and not the style
         levels="rounded",
         epochs=1,
         batch=16,
-        learning_rate=2.5e-4,
+        learning_rate=2e-4,  # above it facts are forgotten
         warmup=5,
         budget=8192,
         save_every=1000,

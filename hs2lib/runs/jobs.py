@@ -220,7 +220,12 @@ def _papermill(run: str, tier: str, partial: Path) -> None:
     # With it jsonschema builds a grammar of web addresses: two seconds, for a check of none.
     sys.modules.setdefault("rfc3987_syntax", None)
     import papermill
+    from papermill.clientwrap import PapermillNotebookClient
 
+    # nbclient answers the widget that holds the output of `interact` on the channel on which it
+    # waits for the cell, and now and then it then waits for good (jupyter/nbclient#312). Without an
+    # answer the output is the cell's own.
+    PapermillNotebookClient.on_comm_open_jupyter_widget = lambda client, message: None
     # By way of JSON, because papermill writes a tuple as a text.
     values = json.loads(json.dumps(graph.resolved(run, tier)[1]))
     hide(values)
