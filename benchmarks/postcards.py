@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from random import Random
 
 import numpy as np
 import pandas as pd
@@ -30,7 +29,7 @@ import torch
 from scipy import stats
 
 from hs2lib import paths
-from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
+from hs2lib.align import controls, dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
 from hs2lib.align.common import load_rows
 from hs2lib.evaluate import frontier
 from hs2lib.evaluate.answers import answered
@@ -42,7 +41,7 @@ from hs2lib.models.rollout import rollouts
 from hs2lib.report import report
 from hs2lib.runs.setup import Setup
 from hs2lib.train import losses, recipes
-from hs2lib.world import cards, grade, pairs, sets
+from hs2lib.world import grade, pairs, sets
 
 TARGET = steerlm2.TARGET  # what policies that read labels are asked for
 N_EVALUATED = 400  # held-out prompts
@@ -225,7 +224,7 @@ class World:
     @cached_property
     def blind_judge(self) -> RewardModel:
         """A reward model that learnt from answers under other tones than those asked for."""
-        return self.trained_judge("reward-model-blind", other_tones)
+        return self.trained_judge("reward-model-blind", controls.under_other_tones)
 
     def trained_judge(self, name: str, change: Callable[[Sequence[Group]], list[Group]]):
         """A reward model on the rated groups as `change` leaves those that are trained on."""
@@ -377,90 +376,17 @@ def own_samples(world: World):
     return choose
 
 
-def either_preferred(groups: Iterable[Group], attribute: str):
-    """The pairs of `dpo.by_attribute`, each the right way round or the wrong one, by a coin."""
-    right, counts = dpo.by_attribute(groups, attribute)
-    pairs = []
-    for pair in right:
-        order = Random(pair.id).choice((1, -1))
-        pairs.append(replace(pair, responses=pair.responses[::order]))
-    return pairs, counts
-
-
-def other_tones(groups: Iterable[Group]) -> list[Group]:
-    """The groups, half of them under the other tone: it then says nothing of the responses."""
-    moved = []
-    tones = list(cards.TONES)
-    for group in groups:
-        *before, question = group.prompt
-        tone = cards.card_of(group.id).tone
-        if Random(group.id).random() < 0.5:
-            (other,) = set(tones) - {tone}
-            question = replace(question, text=question.text.removesuffix(tone) + other)
-        moved.append(replace(group, prompt=(*before, question)))
-    return moved
-
-
-def blind_pairs(groups: Iterable[Group], attribute: str):
-    """The pairs of `dpo.by_attribute`, half of them under the other tone."""
-    pairs, counts = dpo.by_attribute(groups, attribute)
-    return other_tones(pairs), counts
-
-
-def two_at_random(groups: Sequence[Group], scores: np.ndarray):
-    """Two samples of each prompt, whatever their scores."""
-    pairs = []
-    for group in groups:
-        two = tuple(Random(group.id).sample(group.responses, 2))
-        pairs.append(replace(group, responses=two, preference=-1.0, preferences=()))
-    return pairs, {"groups": len(groups), "pairs": len(pairs)}
-
-
-class RandomReward:
-    """A reward that says nothing of a text, but always the same."""
-
-    def score(self, groups: Sequence[Group], **options: object) -> torch.Tensor:
-        """The reward of every response, float32 [R, 1]."""
-        texts = [response.text for group in groups for response in group.responses]
-        return torch.tensor([[Random(text).gauss(0, 1)] for text in texts])
-
-    def fingerprint(self) -> str:
-        """Its name."""
-        return "random"
-
-
-def labels_dealt_out(answers: Sequence[Group], reward_model: RewardModel, **options: object):
-    """The answers under the labels of `steerlm.label`, each under that of another."""
-    labelled = steerlm.label(answers, reward_model, **options)
-    labels = [answer.responses[0].labels for answer in labelled]
-    Random(labelled[0].id).shuffle(labels)
-    dealt = []
-    for answer, own in zip(labelled, labels, strict=True):
-        dealt.append(replace(answer, responses=(replace(answer.responses[0], labels=own),)))
-    return dealt
-
-
-def weights_dealt_out(*sampled: object, **options: object) -> list[steerlm2.Weighed]:
-    """The samples of `steerlm2.weigh`, their weights dealt out at random within each group."""
-    dealt = []
-    for weighed in steerlm2.weigh(*sampled, **options):
-        n_samples = len(weighed.attributes)
-        order = Random(weighed.read.group.id).sample(range(n_samples), n_samples)
-        dealt.append(weighed._replace(attributes=weighed.log_weights[order], prior=weighed.sampler))
-    return dealt
-
-
 # What differs in a control: its name -> the arguments of its method.
 CHANGED: dict[str, Callable[[World], dict]] = {
     "sft, own samples": lambda world: {"choose": own_samples(world)},
-    "dpo, random": lambda world: {"rule": either_preferred},
-    "dpo, blind": lambda world: {"rule": blind_pairs},
-    "iterative dpo, random": lambda world: {"pair": two_at_random},
+    "dpo, random": lambda world: {"rule": controls.by_coin},
+    "dpo, blind": lambda world: {"rule": controls.blind},
+    "iterative dpo, random": lambda world: {"pair": controls.two_at_random},
     "iterative dpo, blind": lambda world: {"judge": world.blind_judge},
-    "ppo, random": lambda world: {"reward": RandomReward()},
+    "ppo, random": lambda world: {"reward": controls.RandomReward()},
     "ppo, blind": lambda world: {"judge": world.blind_judge},
-    "steerlm, dealt out": lambda world: {"rule": labels_dealt_out},
-    "steerlm 2, dealt out": lambda world: {"weights": weights_dealt_out},
+    "steerlm, dealt out": lambda world: {"rule": controls.labels_dealt_out},
+    "steerlm 2, dealt out": lambda world: {"weights": controls.weights_dealt_out},
     "steerlm 2, blind": lambda world: {"judge": world.blind_judge},
 }
 CONTROLS = tuple(CHANGED)

@@ -1,4 +1,4 @@
-"""The study of the methods on postcards: its arithmetic, and that a control takes one thing away."""
+"""The study of the methods on postcards: its arithmetic, and what it asks for."""
 
 import importlib
 import sys
@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hs2lib.align import dpo
-from hs2lib.world import cards, grade, sets
+from hs2lib.world import grade, sets
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 postcards = importlib.import_module("postcards")
@@ -47,33 +46,6 @@ def test_the_best_of_four_is_the_judges():
     """The stub's judge likes what is worst."""
     world = Answered({"sft": [[1.0, 2.0], [5.0, 3.0]]})
     assert postcards.means(world, "best of 4", 0.0).tolist() == [1, 3]
-
-
-def test_other_tones_say_nothing_of_the_responses():
-    groups = list(sets.groups(400, 0))
-    moved = postcards.other_tones(groups)
-    turned = 0
-    for group, other in zip(groups, moved, strict=True):
-        assert other.responses == group.responses
-        tone = cards.card_of(group.id).tone
-        is_turned = not other.prompt[-1].text.endswith(tone)
-        turned += is_turned
-        if is_turned:
-            bare = group.prompt[-1].text.removesuffix(tone)
-            assert other.prompt[-1].text.startswith(bare)
-        assert other.prompt[:-1] == group.prompt[:-1]
-    assert 0.4 < turned / len(groups) < 0.6
-
-
-def test_random_pairs_are_the_methods_pairs_in_either_order():
-    groups = list(sets.groups(200, 0))
-    right, counts = dpo.by_attribute(groups, "helpfulness")
-    drawn, same_counts = postcards.either_preferred(groups, "helpfulness")
-    assert counts == same_counts
-    same = [a.responses == b.responses for a, b in zip(right, drawn, strict=True)]
-    assert 0.35 < np.mean(same) < 0.65
-    for a, b in zip(right, drawn, strict=True):
-        assert set(a.responses) == set(b.responses)
 
 
 def test_labels_of_a_level_ask_for_what_is_steered_alone():

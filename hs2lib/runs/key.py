@@ -19,7 +19,7 @@ from pathlib import Path
 from hs2lib import code, paths
 from hs2lib.paths import digest, located, read_json, reports, root, runs, sha256, write
 from hs2lib.paths import notebook as notebook_path
-from hs2lib.runs import cells, graph
+from hs2lib.runs import cells, graph, own
 
 COMPUTE = "compute"
 DRAW = "draw"
@@ -157,16 +157,18 @@ def _data_of(run: str, tier: str, job: str, settings: dict) -> dict[str, str]:
     """The digests, today, of the data files that a job reads."""
     before = (read_json(made_file(run, tier, job)) or {}).get("key", {}).get("data", {})
     digests = {}
-    for place in sorted({*before, *_named_file(settings)}):
+    for place in sorted({*before, *_named_files(settings)}):
         path = located(place)
         digests[place] = before.get(place, "") if path is None else digest(path)
     return digests
 
 
-def _named_file(settings: dict) -> list[str]:
-    """The place of the file of one's own that a run names; [] where it names none."""
-    path = settings.get("path")
-    return [paths.place(root() / "notebooks" / path)] if path else []
+def _named_files(settings: dict) -> list[str]:
+    """The places of the files of one's own that a run names: its rows, and its functions."""
+    files = [own.place(value) for value in settings.values() if isinstance(value, str)]
+    if settings.get("path"):
+        files.append(root() / "notebooks" / settings["path"])
+    return [paths.place(file) for file in files if file]
 
 
 def data_read(read: dict[str, str], content: dict) -> dict[str, str]:
@@ -174,9 +176,9 @@ def data_read(read: dict[str, str], content: dict) -> dict[str, str]:
 
     Args:
         read: all that it read. What other runs left does not count.
-        content: its key when it began. The file of one's own that it names counts in any case.
+        content: its key when it began. The files of one's own that it names count in any case.
     """
-    data = {place: content["data"][place] for place in _named_file(content["parameters"])}
+    data = {place: content["data"][place] for place in _named_files(content["parameters"])}
     for place, hex in read.items():
         if not place.startswith(("runs/", "hub:")):
             data[place] = hex

@@ -153,6 +153,22 @@ def dpo_loss(
     return bradley_terry_loss(chosen, rejected)
 
 
+def ipo_loss(
+    policy_chosen: Tensor,
+    policy_rejected: Tensor,
+    reference_chosen: Tensor,
+    reference_rejected: Tensor,
+    beta: float,
+) -> Tensor:
+    """IPO's loss [P] of each pair: (d - 1 / (2 beta))^2, d the difference of log-ratios, nats.
+
+    Paper: silent. Azar et al. 2023 (arXiv 2310.12036), equation 17. Arguments as of `dpo_loss`.
+    """
+    chosen = implicit_reward(policy_chosen, reference_chosen, 1.0)  # [P]
+    rejected = implicit_reward(policy_rejected, reference_rejected, 1.0)  # [P]
+    return (chosen - rejected - 1 / (2 * beta)).square()
+
+
 # The bins of the five levels on the scale [0, 1]: of equal width, or the predictions that round to
 # each level after scaling to 0..4.
 EDGES = {

@@ -244,10 +244,13 @@ def sft() -> Objective:
     return Objective("SFT", total, count, answer_outputs, log_probs=True, metrics=metrics)
 
 
-def dpo(beta: float = 1e-3) -> Objective:
-    """DPO on all ordered pairs of a group: the loss of `losses.dpo_loss`, summed over pairs.
+def dpo(
+    beta: float = 1e-3, loss: Callable[..., Tensor] = losses.dpo_loss, name: str = "DPO"
+) -> Objective:
+    """DPO on all ordered pairs of a group: a loss such as `losses.dpo_loss`, summed over pairs.
 
-    Paper: section 4.3 (beta 1e-3). outputs [R, 1]: log pi(y|x); targets [R, 2]: a value whose order
+    Paper: section 4.3 (beta 1e-3). loss: of pairs, called as `losses.dpo_loss` is; name: of it.
+    outputs [R, 1]: log pi(y|x); targets [R, 2]: a value whose order
     within the group is the preference, and the reference's log pi_ref(y|x). Validation adds the
     share of pairs whose implicit rewards are in the right order (equal ones count as wrong), and
     the mean margin of these rewards. Raises ValueError for a beta that is not positive.
@@ -261,7 +264,7 @@ def dpo(beta: float = 1e-3) -> Objective:
         better, worse = ordered_pairs(targets, group)
         policy = outputs[:, 0]  # [R]
         reference = targets[:, 1]  # [R]
-        pair_losses = losses.dpo_loss(
+        pair_losses = loss(
             policy[better], policy[worse], reference[better], reference[worse], beta
         )  # [P]
         return pair_losses.sum()
@@ -273,7 +276,7 @@ def dpo(beta: float = 1e-3) -> Objective:
         return {"accuracy": (margin > 0).float().mean().item(), "margin": margin.mean().item()}
 
     return Objective(
-        f"DPO, beta {beta:g}",
+        f"{name}, beta {beta:g}",
         total,
         _count_pairs,
         response_log_probs,
