@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -55,7 +56,7 @@ def define(args: argparse.Namespace, undo: contextlib.ExitStack) -> list[Point]:
     points = []
     for chosen in itertools.product(*axes.values()):
         values = dict(zip(axes, chosen, strict=True))
-        parts = [f"{name.rpartition('.')[2]}-{value}" for name, value in values.items()]
+        parts = [f"{name.rpartition('.')[2]}-{_as_name(value)}" for name, value in values.items()]
         run = f"{notebook}@{'-'.join([args.name, *parts] if args.name else parts)}"
         (run,) = graph.matching([run])  # raises where the name is none
         words = [*args.set, *[f"{name}={value}" for name, value in values.items()]]
@@ -63,6 +64,11 @@ def define(args: argparse.Namespace, undo: contextlib.ExitStack) -> list[Point]:
         named.define_runs([run], args.tier, words, args.reads, undo)
         points.append(Point(values, [graph.of_seed(run, more) for more in range(args.seeds)]))
     return points
+
+
+def _as_name(value: str) -> str:
+    """A value as a part of a run's name: my_loss.py-mine for my_loss.py:mine."""
+    return re.sub(r"[^\w.-]+", "-", value)
 
 
 def _axes(words: list[str], notebook: str, tier: str) -> dict[str, list[str]]:
@@ -164,14 +170,16 @@ def _best(table: "pd.DataFrame", searched: list[str]) -> "tuple[str, pd.Series] 
 def _draw(table: "pd.DataFrame", searched: list[str], by: str, file: Path) -> None:
     """Draw what each point reached, by the first setting, a line for each value of the others."""
     import matplotlib.pyplot as plt
+    import pandas as pd
 
     first, *others = searched
     figure, axes = plt.subplots(figsize=(4.5, 3), layout="constrained")
     parts = table.groupby(others, sort=False) if others else [("", table)]
+    line = "o-" if pd.to_numeric(table[first], errors="coerce").notna().all() else "o"
     for values, part in parts:
         label = ", ".join(map(str, values)) if others else None
         spread = part[f"{by}, SD"].to_numpy()
-        axes.errorbar(part[first], part[by], yerr=spread, fmt="o-", capsize=3, label=label)
+        axes.errorbar(part[first], part[by], yerr=spread, fmt=line, capsize=3, label=label)
     axes.set(xlabel=first, ylabel=by)
     if others:
         axes.legend(title=", ".join(others))

@@ -2,24 +2,41 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
-def test_the_new_chain_runs_at_smoke(tmp_path):
-    folders = {"HS2_RUNS": tmp_path / "runs", "HS2_REPORTS": tmp_path / "reports"}
-    places = {name: str(path) for name, path in folders.items()}
-    environment = os.environ | places | {"HS2_ROOT": str(CHECKOUT / "next")}
-    command = [sys.executable, "-m", "hs2lib", "run", "--tier", "smoke", "--cores", "2"]
+LOSS = """
+import torch
+
+
+def mine(policy_chosen, policy_rejected, reference_chosen, reference_rejected, beta):
+    margin = policy_chosen - policy_rejected - reference_chosen + reference_rejected
+    return torch.relu(1 - beta * margin)
+"""
+
+
+def hs2(places, *words):
+    """What `hs2 run --tier smoke` with these words says."""
+    environment = os.environ | {name: str(path) for name, path in places.items()}
+    command = [sys.executable, "-m", "hs2lib", "run", "--tier", "smoke", "--cores", "2", *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_new_chain_runs_at_smoke(tmp_path):
+    places = {"HS2_RUNS": tmp_path / "runs", "HS2_REPORTS": tmp_path / "reports"}
+    hs2(places | {"HS2_ROOT": CHECKOUT / "next"})
     notebooks = sorted((CHECKOUT / "next" / "notebooks").glob("*.ipynb"))
     for notebook in notebooks:
         report = tmp_path / "reports" / "smoke" / notebook.stem
@@ -27,3 +44,18 @@ def test_the_new_chain_runs_at_smoke(tmp_path):
         executed = nbformat.read(report / notebook.name, 4)
         streams = [output for cell in executed.cells for output in cell.get("outputs", [])]
         assert not [output for output in streams if output.get("name") == "stderr"], notebook
+
+
+@pytest.mark.slow
+def test_a_loss_of_ones_own_stands_in_a_file_and_in_the_grids_table(tmp_path):
+    shutil.copytree(CHECKOUT / "next", tmp_path / "next")
+    (tmp_path / "next" / "my_loss.py").write_text(LOSS)
+    places = {"HS2_RUNS": tmp_path / "runs", "HS2_REPORTS": tmp_path / "reports"}
+    places["HS2_ROOT"] = tmp_path / "next"
+    hs2(places, "08", "--grid", "objective=dpo,my_loss.py:mine")
+    grid = tmp_path / "reports" / "smoke" / "grids" / "08_dpo-objective.csv"
+    table = pd.read_csv(grid)
+    assert list(table.objective) == ["dpo", "my_loss.py:mine"]
+    assert table["true score"].notna().all()
+    runs = [path.name for path in (tmp_path / "runs" / "smoke").glob("08_dpo@*")]
+    assert sorted(runs) == ["08_dpo@objective-dpo", "08_dpo@objective-my_loss.py-mine"]
