@@ -197,10 +197,17 @@ def reads_labels(name: str) -> bool:
 class World:
     """Everything of one seed, made when first asked for and kept in a folder."""
 
-    def __init__(self, seed: int, folder: Path, changed: dict[str, dict] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        folder: Path,
+        changed: dict[str, dict] | None = None,
+        base: str = "postcards",
+    ) -> None:
         self.seed = seed
         self.folder = folder / f"seed-{seed}"
         self.changed = changed or {}
+        self.base = base
 
     def setup(self, name: str) -> Setup:
         """The recipe of a policy for this seed, with the folder that its training is kept in."""
@@ -247,8 +254,8 @@ class World:
     def policy(self, name: str) -> Policy:
         """A policy; trained where it is not there."""
         if name in ("base", "base + label"):
-            return load_policy("postcards")
-        place = self.folder / name.replace(", ", "-").replace(" ", "-")
+            return load_policy(self.base)
+        place = self.place(name)
         if not place.is_dir():
             policy = self.policy(start_of(name))
             began = time.monotonic()
@@ -257,6 +264,10 @@ class World:
             policy.save(place)
             self.say(name, began)
         return load_policy(place)
+
+    def place(self, name: str) -> Path:
+        """The folder of a policy."""
+        return self.folder / name.replace(", ", "-").replace(" ", "-")
 
     def answers(self, name: str, temperature: float = 0.0, label: str | None = None):
         """The answers of a policy to the held-out prompts, as `hs2lib.evaluate.answers` has them.
@@ -479,8 +490,18 @@ def by_fault(world: World, n: int = 200) -> pd.DataFrame:
 
 # What follows from the answers of several seeds
 
-# What anybody could do instead, without the method.
+# What anybody could do instead, without the method. The best of four takes SFT's samples.
 TRIVIAL = ("base + label", "best of 4")
+
+
+def instead_of(name: str) -> Sequence[str]:
+    """The trivial alternatives to a method."""
+    return TRIVIAL[:1] if name == "sft" else TRIVIAL
+
+
+def trained(worlds: Sequence[World], names: Iterable[str]) -> list[str]:
+    """Those of some policies that every seed has."""
+    return [name for name in names if all(world.place(name).is_dir() for world in worlds)]
 
 
 def means(world: World, name: str, temperature: float) -> pd.Series:
@@ -530,17 +551,19 @@ def table(worlds: Sequence[World]) -> pd.DataFrame:
         low_highs = [gain(worlds, name, start_of(name))]
         row |= three("gain", low_highs[0])
         row |= three("gain at .7", gain(worlds, name, start_of(name), 0.7))
-        controls = [control for control in CONTROLS if method_of(control) == name]
+        controls = [c for c in trained(worlds, CONTROLS) if method_of(c) == name]
         for control in controls:
             low_highs.append(gain(worlds, name, control))
         if controls:
             nearest = min(range(len(controls)), key=lambda i: low_highs[i + 1][0])
             row["best control"] = controls[nearest]
             row |= three("over it", low_highs[nearest + 1])
-        instead = [gain(worlds, name, other) for other in TRIVIAL]
-        nearest = min(range(len(TRIVIAL)), key=lambda i: instead[i][0])
-        row["best alternative"] = TRIVIAL[nearest]
+        others = instead_of(name)
+        instead = [gain(worlds, name, other) for other in others]
+        nearest = min(range(len(others)), key=lambda i: instead[i][0])
+        row["best alternative"] = others[nearest]
         row |= three("over that", instead[nearest])
+        low_highs.append(instead[nearest])
         verdicts = {verdict(low, high) for _, low, high in low_highs}
         row["verdict"] = verdicts.pop() if len(verdicts) == 1 else "no clear effect"
         rows.append(row)
@@ -650,7 +673,8 @@ def write_tables(worlds: Sequence[World]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for world in worlds:
-        for name in ("base", "base + label", *STARTS, *CONTROLS, *VARIANTS):
+        others = trained(worlds, [*STARTS, *CONTROLS, *VARIANTS])
+        for name in ("base", "base + label", *others):
             for temperature in TOP_P:
                 answers = world.answers(name, temperature)
                 mean = answers[["true", "judge", *COUNTED, "off", *grade.ATTRIBUTES]].mean()
@@ -658,7 +682,8 @@ def write_tables(worlds: Sequence[World]) -> None:
                 rows.append(about | mean.to_dict())
     steered = []
     for world in worlds:
-        for name in ("base + label", "steerlm", "steerlm, dealt out", "steerlm 2"):
+        others = trained(worlds, ["steerlm", "steerlm, dealt out", "steerlm 2"])
+        for name in ("base + label", *others):
             steered.append(steering(world, name).assign(seed=world.seed, policy=name))
     faults = [by_fault(world).assign(seed=world.seed) for world in worlds]
     agree = [{"seed": world.seed, **judged(world)} for world in worlds]
@@ -687,6 +712,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(METHODS), help="policies and controls")
     parser.add_argument("--set", nargs="*", default=[], help="changed settings, as dpo.beta=0.3")
     parser.add_argument("--into", default="postcards", help="folder under runs")
+    parser.add_argument("--base", default="postcards", help="a base, by name or folder")
     parser.add_argument("--judge", action="store_true", help="what the reward model reads")
     parser.add_argument("--table", action="store_true", help="write the tables of these seeds")
     parser.add_argument("--show", type=int, default=0, help="answers of each policy to print")
@@ -700,7 +726,8 @@ def main() -> None:
             changed.setdefault(policy, {})[field] = ast.literal_eval(value)
         except ValueError:
             changed.setdefault(policy, {})[field] = value
-    worlds = [World(seed, paths.runs() / parsed.into, changed) for seed in parsed.seeds]
+    folder = paths.runs() / parsed.into
+    worlds = [World(seed, folder, changed, parsed.base) for seed in parsed.seeds]
     if parsed.table:
         write_tables(worlds)
         return

@@ -1,7 +1,8 @@
 """The answers of a policy as a table: what every figure and every verdict is made of.
 
-table = answered(policy, prompts, run="08_dpo", judge=reward_model, n=1, temperature=0.0, ..)
-table.groupby("run").true.mean()
+    table = answered(policy, prompts, run="DPO", judge=reward_model, n=1, temperature=0.0, ..)
+    table.groupby("run").true.mean()
+    gains(table, "DPO", over="SFT")
 """
 
 from collections.abc import Sequence
@@ -84,3 +85,29 @@ def graded(table: pd.DataFrame) -> pd.DataFrame:
         row |= dict(zip(ATTRIBUTES, true.tolist(), strict=True))
         rows.append(row | {"true": float(grade.goodness(true))})
     return pd.DataFrame(rows, index=table.index)
+
+
+def gains(answers: pd.DataFrame, run: str, over: str) -> pd.DataFrame:
+    """What a policy adds to the true score of another, paired by prompt.
+
+    Args:
+        answers: tables of `answered`, one after the other.
+        run: the policy.
+        over: the policy that it is compared with.
+
+    Returns: a row for each temperature: the true score `before` and `after`, the `gain`, and the
+        ends `low` and `high` of its 95 % interval over the prompts of this one training.
+    """
+    by_prompt = answers.groupby(["temperature", "prompt", "run"]).true.mean().unstack("run")
+    rows = {}
+    for temperature, of_prompts in by_prompt.groupby("temperature"):
+        apart = of_prompts[run] - of_prompts[over]
+        half = 1.96 * apart.sem()
+        rows[temperature] = {
+            "before": of_prompts[over].mean(),
+            "after": of_prompts[run].mean(),
+            "gain": apart.mean(),
+            "low": apart.mean() - half,
+            "high": apart.mean() + half,
+        }
+    return pd.DataFrame(rows).T.rename_axis("temperature")
