@@ -10,10 +10,14 @@ from types import SimpleNamespace
 
 import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
+import trl
+from datasets import Dataset
 from scipy.special import betainc
+from transformers import PrinterCallback
 
 from hs2lib.align import dpo, ppo, sft, steerlm, steerlm2
 from hs2lib.engine.attention import end_states, response_log_probs
@@ -103,7 +107,18 @@ def check(namespace, loss, items, objective):
     assert namespace["losses"][-1] < namespace["losses"][0]
 
 
-def test_dpo():
+def check_trl(namespace, name, folder):
+    """Hold the losses of TRL's trainer in the cell beside the loop to the loop's."""
+    namespace |= {"Dataset": Dataset, "PrinterCallback": PrinterCallback, "pd": pd}
+    namespace |= {"SFTConfig": trl.SFTConfig, "SFTTrainer": trl.SFTTrainer}
+    namespace |= {"DPOConfig": trl.DPOConfig, "DPOTrainer": trl.DPOTrainer}
+    namespace["setup"] = SimpleNamespace(folder=folder)
+    exec(compile(cell(name, "trl"), f"{name}, trl", "exec"), namespace)
+    assert namespace["theirs"] == pytest.approx(namespace["losses"][:3], rel=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+def test_dpo(tmp_path):
     groups = list(sets.groups(40, 0, split="train"))
     pairs, _ = dpo.by_attribute(groups)
     made = run_cell("08_dpo", pairs=SimpleNamespace(training=pairs), beta=0.5)
@@ -114,14 +129,17 @@ def test_dpo():
     ).mean()
     items, _ = dpo.items(load_policy("postcards"), few)
     check(made, loss, items, objectives.dpo(0.5))
+    check_trl(made, "08_dpo", tmp_path)
 
 
-def test_sft():
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+def test_sft(tmp_path):
     talks = list(sets.demonstrations(30, 0, split="train"))
     made = run_cell("07_sft", conversations=SimpleNamespace(training=talks))
     items, _ = sft.items(load_policy("postcards"), made["few"])
     loss = made["loss_of"](made["model"], made["few"])
     check(made, loss, items, objectives.sft())
+    check_trl(made, "07_sft", tmp_path)
 
 
 def test_regression():
