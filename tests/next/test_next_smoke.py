@@ -11,7 +11,20 @@ import nbformat
 import pandas as pd
 import pytest
 
+from hs2lib.runs import graph
+
 CHECKOUT = Path(__file__).parents[2]
+
+
+def test_the_values_of_every_run_are_known_and_what_it_reads_is_defined(monkeypatch):
+    monkeypatch.setenv("HS2_ROOT", str(CHECKOUT / "next"))
+    files = sorted((CHECKOUT / "next" / "params").glob("*/*.yaml"))
+    assert len(files) > 10
+    for file in files:
+        tier = file.parent.name
+        graph.resolved(file.stem, tier)
+        for read in graph.upstream(file.stem, tier):
+            graph.definition(read, tier)
 
 
 LOSS = """
