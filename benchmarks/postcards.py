@@ -2,6 +2,7 @@
 
     python benchmarks/postcards.py --seeds 0 1 2 3 4     # trains, answers, writes the table
     python benchmarks/postcards.py --seeds 90 --only sft dpo --set dpo.beta=0.3 --into tuning
+    python benchmarks/postcards.py --bases               # what labels do by what the base has read
     python benchmarks/postcards.py --table               # what follows from the answers that are there
 
 The world is `hs2lib.world`. The base is frozen; reward model and policies are trained by the
@@ -671,6 +672,27 @@ def shares(worlds: Sequence[World]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def bases(seed: int = 0) -> pd.DataFrame:
+    """What labels do by what the base has read, one seed: true score, greedy.
+
+    A row for each policy of each base. `asked for 2` to 4 are levels of quality.
+    """
+    names = {"few": "postcards", "none": "postcards-none", "many": str(paths.runs() / "base-many")}
+    rows = []
+    for base, name in names.items():
+        into = "postcards" if base == "few" else base
+        world = World(seed, paths.runs() / into, base=name)
+        for policy in ("base", "base + label", "sft", "steerlm", "steerlm 2"):
+            answers = world.answers(policy)
+            row = {"seed": seed, "base": base, "policy": policy}
+            row |= answers[["true", "wrong", "garbled"]].mean().to_dict()
+            if reads_labels(policy):
+                for value, label in zip((2, 3, 4), levels(QUALITY, (2, 3, 4)), strict=True):
+                    row[f"asked for {value}"] = world.answers(policy, 0.0, label).true.mean()
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
 def write_tables(worlds: Sequence[World], commit: str = "") -> None:
     """Everything that README and the notebooks read, under reports/benchmarks/postcards.
 
@@ -723,6 +745,7 @@ def main() -> None:
     parser.add_argument("--base", default="postcards", help="a base, by name or folder")
     parser.add_argument("--judge", action="store_true", help="what the reward model reads")
     parser.add_argument("--table", action="store_true", help="write the tables of these seeds")
+    parser.add_argument("--bases", action="store_true", help="write the table of three bases")
     parser.add_argument("--trained-at", default="", help="commit of the trainings, for the tables")
     parser.add_argument("--show", type=int, default=0, help="answers of each policy to print")
     parsed = parser.parse_args()
@@ -737,6 +760,10 @@ def main() -> None:
             changed.setdefault(policy, {})[field] = value
     folder = paths.runs() / parsed.into
     worlds = [World(seed, folder, changed, parsed.base) for seed in parsed.seeds]
+    if parsed.bases:
+        file = paths.reports() / "benchmarks" / "postcards" / "bases.csv"
+        bases(*parsed.seeds[:1]).round(4).to_csv(file, index=False)
+        return
     if parsed.table:
         write_tables(worlds, parsed.trained_at)
         return

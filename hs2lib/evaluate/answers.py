@@ -1,8 +1,8 @@
 """The answers of a policy as a table: what every figure and every verdict is made of.
 
-    table = answered(policy, prompts, run="DPO", judge=reward_model, n=1, temperature=0.0, ..)
-    table.groupby("run").true.mean()
-    gains(table, "DPO", over="SFT")
+table = answered(policy, prompts, run="DPO", judge=reward_model, n=1, temperature=0.0, ..)
+table.groupby("run").true.mean()
+gains(table, "DPO", over="SFT")
 """
 
 from collections.abc import Sequence
