@@ -71,6 +71,14 @@ def test_dpo_by_hand():
     assert losses.implicit_reward(p(-10.0), p(-12.0), 0.1).item() == pytest.approx(0.2)
 
 
+def test_ipo_by_hand():
+    # The chosen answer gained .5 nats, the rejected one lost .5: apart by 1 = 1 / (2 beta).
+    chosen, rejected, before = torch.tensor([-1.0]), torch.tensor([-2.0]), torch.tensor([-1.5])
+    assert losses.ipo_loss(chosen, rejected, before, before, 0.5) == 0
+    assert losses.ipo_loss(before, before, before, before, 0.5) == 1
+    assert losses.ipo_loss(rejected, chosen, before, before, 0.5) == 4
+
+
 @pytest.mark.parametrize("edges", losses.EDGES)
 @pytest.mark.parametrize("concentration", [1.0, 24.0, 500.0])
 def test_attribute_probabilities_sum_to_one(edges, concentration):
