@@ -162,7 +162,7 @@ def ipo_loss(
 ) -> Tensor:
     """IPO's loss [P] of each pair: (d - 1 / (2 beta))^2, d the difference of log-ratios, nats.
 
-    Paper: silent. Azar et al. 2023 (arXiv 2310.12036), its sampled loss. Arguments as of `dpo_loss`.
+    Paper: silent. Azar et al. 2023 (arXiv 2310.12036). Arguments as of `dpo_loss`.
     """
     chosen = implicit_reward(policy_chosen, reference_chosen, 1.0)  # [P]
     rejected = implicit_reward(policy_rejected, reference_rejected, 1.0)  # [P]
