@@ -54,6 +54,12 @@ from scipy import stats
 from hs2lib import paths
 from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
 from hs2lib.align.common import load_rows
+from hs2lib.align.controls import (
+    by_coin,
+    labels_dealt_out,
+    two_at_random,
+    weights_dealt_out,
+)
 from hs2lib.corpus import generate
 from hs2lib.corpus.grade import grade, true_attributes, true_goodness
 from hs2lib.data.load import Loaded, load
@@ -420,16 +426,6 @@ def faultless(world: World) -> sft.Choose:
     return choose
 
 
-def either_preferred(groups: Iterable[Group], attribute: str) -> tuple[list[Group], dict[str, int]]:
-    """The pairs of `dpo.by_attribute`, each the right way round or the wrong one."""
-    right, counts = dpo.by_attribute(groups, attribute)
-    pairs = []
-    for pair in right:
-        order = Random(pair.id).choice((1, -1))
-        pairs.append(replace(pair, responses=pair.responses[::order]))
-    return pairs, counts
-
-
 def blind(groups: Sequence[Group]) -> list[Group]:
     """The groups, each under the prompt of another one of its family with as many items.
 
@@ -450,17 +446,6 @@ def blind_pairs(groups: Iterable[Group], attribute: str) -> tuple[list[Group], d
     """The pairs of `dpo.by_attribute` under other prompts."""
     pairs, counts = dpo.by_attribute(groups, attribute)
     return blind(pairs), counts
-
-
-def two_at_random(
-    groups: Sequence[Group], scores: np.ndarray
-) -> tuple[list[Group], dict[str, int]]:
-    """Two samples of each prompt, whatever their scores."""
-    pairs = []
-    for group in groups:
-        two = tuple(Random(group.id).sample(group.responses, 2))
-        pairs.append(replace(group, responses=two, preference=-1.0, preferences=()))
-    return pairs, {"groups": len(groups), "pairs": len(pairs)}
 
 
 class Truth:
@@ -519,19 +504,6 @@ def blind_reward(world: World) -> Callable[[Loaded, Setup], RewardModel]:
     return lambda rated, setup: ppo.fold_reward(world.blind_judge, rated, setup)
 
 
-def labels_dealt_out(
-    answers: Sequence[Group], reward_model: RewardModel, **options: object
-) -> list[Group]:
-    """The answers under the labels of `steerlm.label`, each under that of another."""
-    labelled = steerlm.label(answers, reward_model, **options)
-    labels = [answer.responses[0].labels for answer in labelled]
-    Random(labelled[0].id).shuffle(labels)
-    dealt = []
-    for answer, own in zip(labelled, labels, strict=True):
-        dealt.append(replace(answer, responses=(replace(answer.responses[0], labels=own),)))
-    return dealt
-
-
 def labels_of_the_truth(
     answers: Sequence[Group], reward_model: RewardModel, **options: object
 ) -> list[Group]:
@@ -549,23 +521,11 @@ def all_alike(*sampled: object, **options: object) -> list[steerlm2.Weighed]:
     return [alike(weighed) for weighed in steerlm2.weigh(*sampled, **options)]
 
 
-def deal_out(weighed: steerlm2.Weighed) -> steerlm2.Weighed:
-    """The same samples, each under the weight of another one of its group."""
-    n_samples = len(weighed.attributes)
-    order = Random(weighed.read.group.id).sample(range(n_samples), n_samples)
-    return weighed._replace(attributes=weighed.log_weights[order], prior=weighed.sampler)
-
-
-def weights_dealt_out(*sampled: object, **options: object) -> list[steerlm2.Weighed]:
-    """The samples of `steerlm2.weigh`, their weights dealt out at random within each group."""
-    return [deal_out(weighed) for weighed in steerlm2.weigh(*sampled, **options)]
-
-
 # The one argument by which a policy's training differs from its method, and what it is in a world.
 CHANGED: dict[str, tuple[str, Callable[[World], object]]] = {
     "sft, own samples": ("choose", own_samples),
     "sft, faultless": ("choose", faultless),
-    "dpo, at random": ("rule", lambda world: either_preferred),
+    "dpo, at random": ("rule", lambda world: by_coin),
     "dpo, blind": ("rule", lambda world: blind_pairs),
     "iterative dpo, at random": ("pair", lambda world: two_at_random),
     "iterative dpo, by the truth": ("reward_model", lambda world: Truth()),

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import torch
 
-from hs2lib.align import dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
+from hs2lib.align import controls, dpo, iterative_dpo, ppo, sft, steerlm, steerlm2
 from hs2lib.data.load import load
 from hs2lib.paths import root
 from hs2lib.report import published
@@ -222,7 +222,7 @@ def groups():
 def test_the_control_of_dpo_turns_some_of_the_same_pairs_round(groups):
     """The texts, prompts and number of pairs stay: only which one is preferred is chance."""
     right, counts = dpo.by_attribute(groups)
-    drawn, drawn_counts = works.either_preferred(groups, "helpfulness")
+    drawn, drawn_counts = works.by_coin(groups, "helpfulness")
     assert drawn_counts == counts
     turned = [one.responses == pair.responses[::-1] for one, pair in zip(drawn, right, strict=True)]
     same = [one.responses == pair.responses for one, pair in zip(drawn, right, strict=True)]
@@ -280,9 +280,9 @@ def test_the_control_that_deals_weights_out_has_the_same_weights_at_other_sample
     for group in groups[:10]:
         read = SimpleNamespace(group=group)
         weighed = steerlm2.Weighed(read, *logs, np.array([3, 4, 5]))
-        dealt = works.deal_out(weighed)
+        dealt = controls.deal_out(weighed)
         np.testing.assert_allclose(sorted(dealt.log_weights), sorted(weighed.log_weights))
-        np.testing.assert_array_equal(dealt.log_weights, works.deal_out(weighed).log_weights)
+        np.testing.assert_array_equal(dealt.log_weights, controls.deal_out(weighed).log_weights)
         assert dealt.effective == pytest.approx(weighed.effective)
         assert dealt.sampler is weighed.sampler and dealt.read is read
         moved += not np.allclose(dealt.log_weights, weighed.log_weights)

@@ -102,11 +102,13 @@ def labels_dealt_out(
     return dealt
 
 
+def deal_out(weighed: steerlm2.Weighed) -> steerlm2.Weighed:
+    """The same samples, each under the weight of another one of its group."""
+    n_samples = len(weighed.attributes)
+    order = Random(weighed.read.group.id).sample(range(n_samples), n_samples)
+    return weighed._replace(attributes=weighed.log_weights[order], prior=weighed.sampler)
+
+
 def weights_dealt_out(*sampled: object, **options: object) -> list[steerlm2.Weighed]:
     """The samples of `steerlm2.weigh`, their weights dealt out at random within each group."""
-    dealt = []
-    for weighed in steerlm2.weigh(*sampled, **options):
-        n_samples = len(weighed.attributes)
-        order = Random(weighed.read.group.id).sample(range(n_samples), n_samples)
-        dealt.append(weighed._replace(attributes=weighed.log_weights[order], prior=weighed.sampler))
-    return dealt
+    return [deal_out(weighed) for weighed in steerlm2.weigh(*sampled, **options)]
