@@ -59,6 +59,11 @@ def test_the_new_chain_runs_at_smoke(tmp_path):
         executed = nbformat.read(report / notebook.name, 4)
         streams = [output for cell in executed.cells for output in cell.get("outputs", [])]
         assert not [output for output in streams if output.get("name") == "stderr"], notebook
+        # What `interact` shows is the cell's own: kept in a widget it let runs wait for good.
+        shown = [cell for cell in executed.cells if "interact(" in cell.source]
+        for cell in shown:
+            if "import" not in cell.source:
+                assert len(cell.outputs) > 1, (notebook, cell.id)
 
 
 @pytest.mark.slow
