@@ -168,13 +168,13 @@ STATED = {row["name"]: json.loads(row["number"]) for row in _rows("stated.csv")}
 # docs/reference.md.
 DEPARTURES = _rows("departures.csv")
 
-# The rules of the code that the authors published, by part, each with its lines there, its place and
-# test here, and what is done otherwise here.
+# The rules of the code that the authors published, by part, each with its lines there, its place
+# and test here, and what is done otherwise here.
 REFERENCE = _rows("reference.csv")
 
-# Every statement of the text with a number or a ranking. `table`, `row` and `column` say what settles
-# it: a number of a table of the paper, or of a CSV that a run of `notebook` leaves, which must lie
-# from `low` to `high`. `follows` and `working` say what the paper's own numbers make of it.
+# Every statement of the text with a number or a ranking. `table`, `row` and `column` say what
+# settles it: a number of a table of the paper, or of a CSV that a run of `notebook` leaves, which
+# must lie from `low` to `high`. `follows` and `working` say what the paper's own numbers make of it.
 CLAIMS = _rows("claims.csv")
 
 
