@@ -174,7 +174,7 @@ REFERENCE = _rows("reference.csv")
 
 # Every statement of the text with a number or a ranking. `table`, `row` and `column` say what
 # settles it: a number of a table of the paper, or of a CSV that a run of `notebook` leaves, which
-# must lie from `low` to `high`. `follows` and `working` say what the paper's own numbers make of it.
+# must lie from `low` to `high`. `follows` and `working` say what the paper's own numbers say.
 CLAIMS = _rows("claims.csv")
 
 
