@@ -27,8 +27,9 @@ from hs2lib.data.load import DataSet, Loaded, data_folder, data_sets, files, fin
 from hs2lib.data.readers import Name
 from hs2lib.data.rows import Fault, Faults, Row, Text, expected, printable, shown, sound
 from hs2lib.group import Group, Response, Turn
-from hs2lib.names import JUDGEBENCH, REWARD_BENCHMARKS, SOURCES, one_of
+from hs2lib.names import DATA_SOURCES, JUDGEBENCH, REWARD_BENCHMARKS, one_of
 from hs2lib.paths import digests_by_place
+from hs2lib.world import pairs as postcards
 
 SETS = data_sets(__file__, "reward_benchmarks.yaml")
 
@@ -367,12 +368,12 @@ def load(
 
     Args:
         name: one of `hs2lib.names.REWARD_BENCHMARKS`.
-        source: "hub" (the Hugging Face Hub or GitHub, at a pinned commit), "folder", or "embedded",
-            questions of the small world in the benchmark's form.
+        source: "hub" (the Hugging Face Hub or GitHub, at a pinned commit), "folder", or "embedded"
+            and "postcards", generated questions in the benchmark's form.
         folder: of source "folder", by default HS2_DATA_DIR.
         answered_by: of JudgeBench: whose answers the pairs are, "gpt-4o", "claude" or "both".
-        n_per_part: of "embedded": how many questions each part has.
-        seed: of "embedded".
+        n_per_part: of generated ones: how many questions each part has.
+        seed: of generated ones.
 
     Raises:
         hs2lib.data.rows.DataError: rows are faulty, or all data absent; it names file, line, field
@@ -380,9 +381,13 @@ def load(
         ValueError: an unknown name or source.
     """
     one_of("benchmark", name, REWARD_BENCHMARKS)
-    one_of("source", source, SOURCES)
+    one_of("source", source, DATA_SOURCES)
     one_of("answered_by", answered_by, JUDGEBENCH)
     sizes = SIZES[name]
+    if source == "postcards":
+        made = postcards.questions(name, n_per_part, seed)
+        origin = f"postcards (generated), seed {seed}, {n_per_part} questions a part"
+        return _benchmark(name, made, origin, generated=True)
     if source == "embedded":
         made = generated_benchmarks.questions(name, n_per_part, seed)
         return _benchmark(name, made, generated_benchmarks.source(seed), generated=True)
