@@ -523,7 +523,7 @@ class SteerLM2(Begun, Steered, Compared, Aligned):
 class RewardBench(OwnRows, Resampled, Limited):
     """Notebook 06. Paper: section 3, Table 3."""
 
-    source: str = setting("embedded", "where the pairs come from", one_of=names.SOURCES)
+    source: str = setting("embedded", "where the pairs come from", one_of=names.DATA_SOURCES)
     n_per_section: int = setting(
         50, "pairs to generate for each section when source is embedded", 4, 1_000_000
     )
