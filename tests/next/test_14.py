@@ -22,7 +22,7 @@ CHECKOUT = Path(__file__).parents[2]
 NOTEBOOK = CHECKOUT / "next" / "notebooks" / "14_paper_tables_and_figures.ipynb"
 CELLS = {cell.id: cell.source for cell in nbformat.read(NOTEBOOK, 4).cells}
 SHOWN = ("assemble", "beside")
-JOINED = (*SHOWN, "counts", "claims", "join", "left", "left-join")
+JOINED = (*SHOWN, "counts", "claims", "join", "left")
 
 
 def run_cells(*ids, tier="paper"):
@@ -189,30 +189,24 @@ def test_a_number_in_a_csv_must_lie_where_the_claim_has_it(reports, monkeypatch)
     assert seen["arena-size"] == seen["annotators-mean"] == verdict.NOT_RUN
 
 
-@pytest.mark.parametrize(
-    ("gain", "questions", "expected"),
-    [
-        (-0.04, 817, "in direction"),
-        (0.04, 817, "other"),
-        (-0.012, 817, "no clear effect"),
-        (-0.04, 100, verdict.NOT_RUN),
-    ],
-)
-def test_paired_gains_of_policies_count_both_ways(reports, monkeypatch, gain, questions, expected):
-    """The interval of -.012 +- .01 leaves out 0, but not as one of many comparisons.
+def test_a_ranking_holds_if_the_same_policy_is_best_and_clearly_so(reports):
+    """All of it .1 higher: every number differs, and the order is the paper's. Then PPO is best.
 
-    A part of a benchmark settles nothing.
+    PPO .04 below SFT, as in the paper, holds; .005 below does not.
     """
-    monkeypatch.setenv("HS2_ROOT", str(CHECKOUT))
-    row = {"benchmark": "TruthfulQA", "measure": "MC2", "policy": "PPO", "questions": questions}
-    row |= {"gain": gain, "low": gain - 0.01, "high": gain + 0.01}
-    files = {"trades.csv": pd.DataFrame([row])}
-    reports("paper", "13_aligned_model_evaluation", [OTHER], files)
-    reports("demo", "13_aligned_model_evaluation", [MADE], files)
-    seen = said()
-    assert seen["ppo-truthful"] == expected
-    assert seen["dpo-truthful"] == verdict.NOT_RUN
-    assert said("demo")["ppo-truthful"] == f"{verdict.NOT_COMPARABLE}: generated data"
+    mc2 = {cell: x for cell, x in TABLES["table-4"].values.items() if cell[1] == "TruthfulQA MC2"}
+    ppo = ("PPO w. HelpSteer2", "TruthfulQA MC2")
+    higher = {cell: x + 0.1 for cell, x in mc2.items()}
+    swapped = higher | {ppo: 0.8}
+    nearer = higher | {ppo: 0.6975}
+    seen = {}
+    for tier, numbers in {"gpu": higher, "paper": swapped, "laptop": nearer}.items():
+        files = {"against-table-4.csv": against("table-4", numbers)}
+        reports(tier, "13_aligned_model_evaluation", [PAPERS], files)
+        seen[tier] = said(tier)[["dpo-truthful", "ppo-truthful"]].tolist()
+    assert seen["gpu"] == ["in direction", "in direction"]
+    assert seen["paper"] == ["other", "other"]
+    assert seen["laptop"][1] == "other"
 
 
 # The rules of the reference code
