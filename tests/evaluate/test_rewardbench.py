@@ -579,7 +579,7 @@ def test_absent_sets_are_named_with_what_to_do(tmp_path, monkeypatch):
         pair_sets.load_pairs("folder")
     with pytest.raises(DataError, match=r"hf download allenai/reward-bench .* --revision 168d848"):
         pair_sets.load_pairs("folder", folder=tmp_path)
-    with pytest.raises(ValueError, match="embedded, folder, hub"):
+    with pytest.raises(ValueError, match="embedded, postcards, folder, hub"):
         pair_sets.load_pairs("web")
     with pytest.raises(DataError, match="no such file"):
         pair_sets.load_pairs("folder", path=tmp_path / "absent.jsonl")
