@@ -3,6 +3,7 @@
     at_levels(groups, "coherence")   # 0 .. 4 -> a typical response of that rating
     one_apart(groups, "coherence")   # a prompt whose two responses differ in coherence alone
     longer_one(groups, better=True)  # a prompt whose longer response is much the better
+    a_few(groups, 12)                # groups that a loop without micro-batches can hold
 
 Nothing is picked by hand. Paper: appendix G.3.2 shows rated examples; these are others.
 """
@@ -12,8 +13,25 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from hs2lib.group import Group, Response
+from hs2lib.world import sets
 
 LEVELS = range(5)
+
+
+def a_few(groups: Sequence[Group], n: int) -> list[Group]:
+    """The first n groups; of real ones the quarter of them with the shortest texts, two at least.
+
+    A loop without micro-batches holds all of them in memory at once. Paper: silent.
+    """
+    first = list(groups[:n])
+    if sets.is_generated(first):
+        return first
+
+    def length(group: Group) -> int:
+        turns = sum(len(turn.text) for turn in group.prompt)
+        return sum(turns + len(response.text) for response in group.responses) or turns
+
+    return sorted(first, key=length)[: max(2, n // 4)]
 
 
 def at_levels(
