@@ -1,5 +1,7 @@
 """Examples of a rating are chosen by what they are rated, never by their place alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from hs2lib.data import examples
@@ -56,3 +58,12 @@ def test_the_longer_response_that_is_much_better_or_much_worse():
     assert examples.longer_one(groups, better=True).id == "better"
     assert examples.longer_one(groups, better=False).id == "worse"
     assert examples.longer_one([little], better=True) is None
+
+
+def test_a_few_are_the_first_ones_and_of_real_ones_the_shortest():
+    texts = ["x" * 30, "x", "x" * 20, "x" * 10, "", "", "", "", ""]
+    groups = [group(str(i), (text, (0, 0), [])) for i, text in enumerate(texts)]
+    found = [one.id for one in examples.a_few(groups, 4)]
+    assert found == ["1", "3"], "at least two of the first four"
+    generated = [replace(one, source="postcards (generated), seed 0") for one in groups]
+    assert examples.a_few(generated, 4) == generated[:4]
