@@ -9,6 +9,7 @@ Nothing is picked by hand. Paper: appendix G.3.2 shows rated examples; these are
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +22,8 @@ LEVELS = range(5)
 def a_few(groups: Sequence[Group], n: int) -> list[Group]:
     """The first n groups; of real ones the quarter of them with the shortest texts, two at least.
 
-    A loop without micro-batches holds all of them in memory at once. Paper: silent.
+    Real ones keep four responses at most. A loop without micro-batches holds all of them in memory
+    at once. Paper: silent.
     """
     first = list(groups[:n])
     if sets.is_generated(first):
@@ -31,7 +33,8 @@ def a_few(groups: Sequence[Group], n: int) -> list[Group]:
         turns = sum(len(turn.text) for turn in group.prompt)
         return sum(turns + len(response.text) for response in group.responses) or turns
 
-    return sorted(first, key=length)[: max(2, n // 4)]
+    shortest = sorted(first, key=length)[: max(2, n // 4)]
+    return [replace(group, responses=group.responses[:4]) for group in shortest]
 
 
 def at_levels(
