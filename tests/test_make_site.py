@@ -245,7 +245,7 @@ def test_a_tag_that_nothing_closes_is_text(text):
 
 def test_answers_keep_their_signs_colours_and_struck_items():
     """The site dropped the colours, and showed a missing item as `<s>item</s>`."""
-    group = next(generate.groups(1, seed=4, split="train"))
+    group = next(sets.groups(1, seed=4, split="train"))
     page = notebook_page(
         shown_as("text/html", show.answers_html(group, [Answer("SFT", "Nothing.")]))
     )
@@ -340,7 +340,7 @@ def test_a_page_has_tables_figures_provenance_and_the_notebook(suite):
 
 def test_a_scene_with_answers_has_the_first_ones_and_the_sentence_before_them(tmp_path):
     """Marked as in the notebook, folded; a copy without such a cell, and no copy, have none."""
-    group = next(generate.groups(1, seed=4, split="train"))
+    group = next(sets.groups(1, seed=4, split="train"))
     first = show.answers_html(group, [Answer("SFT", "Nothing."), Answer("DPO", HOSTILE[0])])
     outputs = [
         new_output("display_data", {"text/markdown": f"* The *largest* gain. {HOSTILE[1]}"}),
@@ -541,7 +541,7 @@ def filled(suite):
     """The site of a run and of a published one, with all that is wider than a phone; its pages by name."""
     long_word, many_columns = "a_name_without_an_end" * 8, [f"column {n}" for n in range(30)]
     wide = pd.DataFrame([dict.fromkeys(many_columns, 1.5)])
-    group = next(generate.groups(1, seed=4, split="train"))
+    group = next(sets.groups(1, seed=4, split="train"))
     where = finish(suite, caption=f"A caption of {long_word}.", cells=(long_word, "1"))
     source = "| " + " | ".join(many_columns) + " |\n" + "|---" * len(many_columns) + "|"
     copy = executed([wide.to_html(), show.answers_html(group, show.rated(group)), long_word])

@@ -77,13 +77,13 @@ EDITS = {
     "nothing": None,
     "a docstring": ("hs2lib/train/losses.py", '"""', '"""A docstring. ', set()),
     "a value": ("notebooks/07_sft.ipynb", "float = 0.0003", "float = 0.0004", SFT),
-    "a figure": ("hs2lib/report/figures.py", "", CONSTANT, {("07", "drawn")} | DATA),
+    "a figure": ("hs2lib/report/show.py", "", CONSTANT, {("07", "drawn")} | DATA),
     "a text": ("notebooks/07_sft.ipynb", '"# ', '"# A ', {("07", "drawn")}),
     "a method": ("hs2lib/align/sft.py", "", CONSTANT, SFT),
     "the engine": ("hs2lib/engine/trees.py", "", CONSTANT, MODEL | SFT),
     "the models": ("hs2lib/models/reward_model.py", "", CONSTANT, MODEL | SFT),
     "the readers": ("hs2lib/data/load.py", "", CONSTANT, MODEL | SFT | DATA),
-    "the small world": ("hs2lib/corpus/rules.yaml", "", "# More.\n", MODEL | SFT | DATA),
+    "the small world": ("hs2lib/world/cards.py", "", CONSTANT, MODEL | SFT | DATA),
 }
 
 

@@ -107,7 +107,7 @@ def test_files_are_verls_and_the_reward_is_the_standardised_goodness(tmp_path, c
     judge, out = model.save(tmp_path / "judge"), tmp_path / "out"
     adapter.main([str(out), "--tier", "smoke", "--policy", "/policy", "--reward", str(judge)])
     assert "verl.trainer.main_ppo" in capsys.readouterr().out
-    groups = load("helpsteer2", "embedded", split="train", n_prompts=40, seed=0).groups
+    groups = load("helpsteer2", "postcards", split="train", n_prompts=40, seed=0).groups
     rows = pd.read_parquet(out / "train.parquet").to_dict("records")
     assert [row["extra_info"]["id"] for row in rows] == [group.id for group in groups]
     for row, group in zip(rows, groups, strict=True):

@@ -257,7 +257,7 @@ def _define(
         # rows that a training on a file of one's own held out.
         for other in reads:
             if graph.definition(other, tier)[0].get("dataset") in ("ratings", OWN_PAIRS):
-                values = {"source": "embedded", "weighting": ""} | values
+                values = {"source": "postcards", "weighting": ""} | values
     file = runs() / tier / run / "run.yaml"
     undo.callback(_restore, file, file.read_bytes() if file.exists() else None)
     graph.define(run, tier, values, reads)

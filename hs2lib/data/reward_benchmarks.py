@@ -21,14 +21,17 @@ import numpy as np
 import pandas as pd
 from pydantic import AfterValidator, Field, model_validator
 
-from hs2lib.corpus import reward_benchmarks as generated_benchmarks
-from hs2lib.corpus.reward_benchmarks import STYLES, Question
 from hs2lib.data.load import DataSet, Loaded, data_folder, data_sets, files, find
 from hs2lib.data.readers import Name
 from hs2lib.data.rows import Fault, Faults, Row, Text, expected, printable, shown, sound
 from hs2lib.group import Group, Response, Turn
 from hs2lib.names import JUDGEBENCH, REWARD_BENCHMARKS, SOURCES, one_of
 from hs2lib.paths import digests_by_place
+from hs2lib.world import pairs as generated_pairs
+from hs2lib.world import sets
+from hs2lib.world.pairs import Question
+
+STYLES = ("concise", "detailed", "markdown")  # of the answers of RM-Bench
 
 SETS = data_sets(__file__, "reward_benchmarks.yaml")
 
@@ -367,12 +370,12 @@ def load(
 
     Args:
         name: one of `hs2lib.names.REWARD_BENCHMARKS`.
-        source: "hub" (the Hugging Face Hub or GitHub, at a pinned commit), "folder", or "embedded",
+        source: "hub" (the Hugging Face Hub or GitHub, at a pinned commit), "folder", or "postcards",
             questions of the small world in the benchmark's form.
         folder: of source "folder", by default HS2_DATA_DIR.
         answered_by: of JudgeBench: whose answers the pairs are, "gpt-4o", "claude" or "both".
-        n_per_part: of "embedded": how many questions each part has.
-        seed: of "embedded".
+        n_per_part: of "postcards": how many questions each part has.
+        seed: of "postcards".
 
     Raises:
         hs2lib.data.rows.DataError: rows are faulty, or all data absent; it names file, line, field
@@ -383,9 +386,9 @@ def load(
     one_of("source", source, SOURCES)
     one_of("answered_by", answered_by, JUDGEBENCH)
     sizes = SIZES[name]
-    if source == "embedded":
-        made = generated_benchmarks.questions(name, n_per_part, seed)
-        return _benchmark(name, made, generated_benchmarks.source(seed), generated=True)
+    if source == "postcards":
+        made = generated_pairs.questions(name, n_per_part, seed)
+        return _benchmark(name, made, sets.source(seed), generated=True)
     spec = SETS[name]
     if name == "RewardBench 2":
         splits = ("both",)

@@ -37,7 +37,7 @@ SMALL_WORLD = ("smoke", "demo")
 TIERS: dict[str, str] = paths.read_yaml(__file__, "tiers.yaml")
 
 # A second thread makes these bases no faster.
-SMALL_BASES = ("small", "postcards", "postcards-none", "tiny")
+SMALL_BASES = ("postcards", "postcards-none", "tiny")
 
 BY_HAND = "by-hand"  # the name of a report that no runner asked for
 
@@ -361,7 +361,7 @@ def threads(run: str, tier: str, cores: int) -> int:
     """
     if about(run)["gpu"] == 0:
         return 1
-    if tier in SMALL_WORLD and resolved(run, tier)[1].get("model_name", "small") in SMALL_BASES:
+    if tier in SMALL_WORLD and resolved(run, tier)[1].get("model_name", "postcards") in SMALL_BASES:
         return 1
     return cores
 

@@ -88,7 +88,7 @@ class Rows(Settings):
     """Which rows are read."""
 
     dataset: str = setting("helpsteer2", "data set")
-    source: str = setting("embedded", "where its rows come from", one_of=names.DATA_SOURCES)
+    source: str = setting("postcards", "where its rows come from", one_of=names.SOURCES)
     split: str = setting("train", "which split of it", one_of=names.SPLITS)
     n_prompts: int = setting(1000, "prompts to generate when source is embedded", 10, 10_000_000)
 
@@ -173,7 +173,7 @@ class Measured(Scored):
     """How a policy is measured: what it answers."""
 
     eval_dataset: str = setting("helpsteer2", "held-out prompts", one_of=names.PROMPTS)
-    eval_source: str = setting("embedded", "where they come from", one_of=names.SOURCES)
+    eval_source: str = setting("postcards", "where they come from", one_of=names.SOURCES)
     eval_split: str = setting(
         "validation", "which split of them, never one trained on", one_of=names.SPLITS
     )
@@ -277,7 +277,7 @@ class DPO(Begun, OwnRatings, Limited, Rows, Aligned):
 class RewardModel(OwnRatings, Resampled, Limited, Rows, Trained, Recipe):
     """Notebook 05. Paper: section 3."""
 
-    model_name: str = setting("small", "base: small, tiny, embedded, a folder, or a Hub repository")
+    model_name: str = setting("postcards", "base: postcards, tiny, embedded, a folder, or a Hub repository")
     attributes: tuple = setting(names.ATTRIBUTES, "the model's outputs")
 
     validation_share: float = setting(0.15, "of the prompts, to choose the checkpoint", 0, 0.5)
@@ -346,7 +346,7 @@ class Supervised(Settings):
 class SFT(OwnRatings, Supervised, Written, Rows, Aligned):
     """Notebook 07. Paper: section 4.2."""
 
-    model_name: str = setting("small", "base: small, embedded, a folder, or a Hub repository")
+    model_name: str = setting("postcards", "base: postcards, embedded, a folder, or a Hub repository")
 
     validation_share: float = setting(0.15, "of the conversations, to watch the loss on", 0, 0.5)
 
@@ -523,7 +523,7 @@ class SteerLM2(Begun, Steered, Compared, Aligned):
 class RewardBench(OwnRows, Resampled, Limited):
     """Notebook 06. Paper: section 3, Table 3."""
 
-    source: str = setting("embedded", "where the pairs come from", one_of=names.SOURCES)
+    source: str = setting("postcards", "where the pairs come from", one_of=names.SOURCES)
     n_per_section: int = setting(
         50, "pairs to generate for each section when source is embedded", 4, 1_000_000
     )
@@ -571,7 +571,7 @@ class RewardBenchmarks(Resampled, Limited):
     benchmarks: tuple = setting(
         names.REWARD_BENCHMARKS, "benchmarks to run", one_of=names.REWARD_BENCHMARKS
     )
-    source: str = setting("embedded", "where the questions come from", one_of=names.SOURCES)
+    source: str = setting("postcards", "where the questions come from", one_of=names.SOURCES)
     n_per_part: int = setting(
         4, "questions to generate for each part when source is embedded", 1, 100_000
     )
@@ -599,7 +599,7 @@ class RewardBenchmarks(Resampled, Limited):
 class Answered(Settings):
     """Which questions the policies answer, and who grades the answers."""
 
-    source: str = setting("embedded", "where the questions come from", one_of=names.SOURCES)
+    source: str = setting("postcards", "where the questions come from", one_of=names.SOURCES)
     skip: tuple = setting((), "titles of policies to leave out")
     n_truthfulqa: int = setting(0, "questions of TruthfulQA, or 0 for all 817", 0, 817)
     n_mt_bench: int = setting(0, "questions of MT-Bench, or 0 for all 80", 0, 80)

@@ -12,7 +12,6 @@ from torch.nn import functional as F
 from transformers import TrainerCallback
 
 from hs2lib.align import dpo as preferences
-from hs2lib.corpus import generate
 from hs2lib.data.load import Loaded
 from hs2lib.engine.attention import response_log_probs
 from hs2lib.engine.trees import pack
@@ -21,6 +20,7 @@ from hs2lib.models.policy import load_policy
 from hs2lib.train.objectives import REGRESSION, dpo
 from hs2lib.train.recipes import DPO
 from hs2lib.train.trainer import Recipe, fit, targets_of
+from hs2lib.world import sets
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_of_several_responses_the_best_meets_the_worst():
 @pytest.fixture
 def pairs():
     """Generated pairs: responses of different lengths, some beginning alike, prompts of several turns."""
-    return preferences.by_attribute(generate.groups(24, seed=3))[0]
+    return preferences.by_attribute(sets.groups(24, seed=3))[0]
 
 
 def move(model, seed=0):

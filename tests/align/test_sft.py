@@ -96,7 +96,7 @@ def test_the_mask_in_the_reference_template():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["embedded", "oasst1"])
+@pytest.mark.parametrize("name", ["postcards", "oasst1"])
 def test_the_mask_on_real_conversations(name):
     """SmolLM2's own tokenizer and template: every answer, whole and in order, each with the end of
     its turn.
@@ -109,7 +109,7 @@ def test_the_mask_on_real_conversations(name):
             pytest.skip("HS2_DATA_DIR is not set: no Open Assistant trees here")
         groups = load.load("oasst1", "folder", split="validation", strict=False).groups
     else:
-        groups = load.load("helpsteer2", "embedded", n_prompts=150).groups
+        groups = load.load("helpsteer2", "postcards", n_prompts=150).groups
     policy = load_policy("tiny")
     policy.tokenizer, policy.max_tokens = load_tokenizer(embedded_model()), None
     paths = sft.best_paths(groups)

@@ -55,7 +55,7 @@ def values(monkeypatch):
 
 def test_a_file_of_your_own_needs_no_data_folder_but_questions_from_one_do(values, monkeypatch):
     monkeypatch.delenv("HS2_DATA_DIR", raising=False)
-    values |= {"source": "folder", "path": "own.jsonl", "eval_source": "embedded"}
+    values |= {"source": "folder", "path": "own.jsonl", "eval_source": "postcards"}
     refusals.check_folder(["05"], "laptop")
     values["eval_source"] = "folder"
     with pytest.raises(ParameterError, match="HS2_DATA_DIR is not set"):

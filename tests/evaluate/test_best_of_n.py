@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from hs2lib.corpus import generate
-from hs2lib.corpus.grade import true_goodness
+from hs2lib.world import sets
+from hs2lib.world.grade import true_goodness
 from hs2lib.evaluate.best_of_n import (
     APART,
     BY_SCORE,
@@ -73,7 +73,7 @@ def test_of_real_prompts_there_is_the_score_alone():
 
 def test_the_greedy_answer_stands_beside_the_draws():
     """Four answers, the truth 0 to 3, and a greedy one of 2.5: it gains 1 over a draw at every n."""
-    answered = list(generate.groups(3, seed=2))
+    answered = list(sets.groups(3, seed=2))
     one_each = [replace(group, responses=group.responses[:1]) for group in answered]
     truth = np.array([true_goodness(group)[0] for group in one_each])
     values = truth[:, None] + np.array([-2.5, -1.5, -0.5, 0.5])  # on average 1 below the greedy one
@@ -124,7 +124,7 @@ def test_other_rules_by_hand():
 def test_the_truth_is_the_most_that_a_rule_reaches():
     """Of generated prompts with answers whose truth is known; one at random gains nothing, exactly."""
     answered = []
-    for group in generate.groups(6, seed=2):
+    for group in sets.groups(6, seed=2):
         texts = [response.text for response in group.responses]
         answered.append(samples(group, texts, [-1.0, -2.0]))
     order = np.array([true_goodness(group) for group in answered])
@@ -153,8 +153,8 @@ def test_the_winner_is_the_favourite_of_the_first_n():
 
 
 def test_of_generated_prompts_one_is_shown_where_the_truth_falls():
-    group = next(generate.groups(1, seed=4, split="train"))
-    best = generate.without_faults(group).responses[0].text
+    group = next(sets.groups(1, seed=4, split="train"))
+    best = sets.without_faults(group).responses[0].text
     better_first = samples(group, [best, "I like tea."], [-1.0, -1.0])
     drawn = Drawn(
         [samples(group, ["I like tea.", best], [-1.0, -1.0]), better_first], np.eye(2)[[1, 1]]

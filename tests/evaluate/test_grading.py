@@ -15,9 +15,9 @@ from hs2lib.runs.setup import Setup
 from hs2lib.train.recipes import Evaluation
 
 ASKED = [
-    mt_bench.load("embedded", n=2),
-    arena_hard.load("embedded", n=2),
-    alpaca_eval.load("embedded", n=6),
+    mt_bench.load("postcards", n=2),
+    arena_hard.load("postcards", n=2),
+    alpaca_eval.load("postcards", n=6),
 ]
 
 

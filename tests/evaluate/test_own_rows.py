@@ -285,7 +285,7 @@ def test_06_measures_on_what_05_held_out(folder):
         )
     weighting = rewardbench.weighting_of(model.attributes, model.scales)
     np.testing.assert_allclose(weighting.values, [1 / 8, 1 / 2])
-    only = recipes.RewardBench(seed=0, source="embedded", n_per_section=4, model="tiny")
+    only = recipes.RewardBench(seed=0, source="postcards", n_per_section=4, model="tiny")
     assert rewardbench.load_benchmark(Setup("06", "smoke", {}, only)).kind == "generated"
 
 

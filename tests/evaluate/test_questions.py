@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from hs2lib import paths
-from hs2lib.corpus import generate as corpus
+from hs2lib.world import pairs as generated
 from hs2lib.data import load as data
 from hs2lib.data.rows import DataError
 from hs2lib.engine import decoding
@@ -393,7 +393,7 @@ def test_every_pin_is_a_whole_commit():
 )
 def test_generated_questions_end_in_a_task_that_nobody_was_trained_on(load, turns):
     """The category is that task's family, and Arena Hard's and AlpacaEval's baseline is an answer to it."""
-    questions = load("embedded", n=4, seed=3)
+    questions = load("postcards", n=4, seed=3)
     assert questions.source == "small world (generated), seed 3" and len(questions) == 4
     baseline = {answer.id: answer.responses[0].text for answer in questions.baseline}
     for asked in questions.groups:

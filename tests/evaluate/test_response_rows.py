@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from hs2lib.corpus import generate
+from hs2lib.world import sets
 from hs2lib.corpus.grade import grade
 from hs2lib.engine.chat import label_string, prompt_tokens
 from hs2lib.evaluate import policies, response_rows
@@ -81,7 +81,7 @@ def test_answers_to_generated_prompts_have_their_true_attributes_beside_the_rewa
     sft, judge
 ):
     """The truth is the goodness of what the grader reads; of a text that is no prompt of ours nobody knows it."""
-    prompts = list(generate.groups(3, seed=4, split="validation"))
+    prompts = list(sets.groups(3, seed=4, split="validation"))
     frame = response_rows.evaluate(sft, prompts, judge, sft, name="SFT", **HOW)
     sampled = rollout.rollouts(sft, prompts, temperature=0.7, top_p=0.9, **HOW)
     expected = [

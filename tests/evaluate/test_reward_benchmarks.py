@@ -83,7 +83,7 @@ def test_a_verdict_needs_more_than_the_better_rule():
 
 def test_parts_are_counted_once_each():
     """RM-Bench's safety is two parts together: five parts have a verdict, not six; JudgeBench of one part has one."""
-    made = sets.load("RM-Bench", "embedded", n_per_part=6)
+    made = sets.load("RM-Bench", "postcards", n_per_part=6)
     n = len(sets.texts_of(made))
     scored = today.Scored(np.zeros((n, 1)), made, (), {})
     right = np.concatenate([np.where(marks, 1.0, 0.0) for marks in made.right])
@@ -127,7 +127,7 @@ def test_scores_that_do_not_fit_are_refused():
 
 def test_a_number_that_needs_an_absent_part_is_empty_and_named():
     """RM-Bench with chat alone: no overall, no math; nothing of it is shown as 0."""
-    made = sets.load("RM-Bench", "embedded", n_per_part=3)
+    made = sets.load("RM-Bench", "postcards", n_per_part=3)
     chat = made.where([part == "chat" for part in made.parts], "chat alone")
     scored = today.Scored(np.zeros((18, 1)), chat, (), {})
     by = {today.MODEL: np.arange(18.0)} | today.by_rule(chat, 0)
@@ -265,7 +265,7 @@ def test_the_miss_in_the_middle_is_shown_and_safety_never():
     assert miss.group.id == "knowledge/2" and miss.margin == -2 and (miss.n_wrong, miss.n) == (3, 4)
     assert [answer.policy for answer in miss.answers] == ["right", "wrong"]
     assert today.miss(measured(benchmark, [1, 0] * 4)) is None
-    made = sets.load("RM-Bench", "embedded", n_per_part=2)
+    made = sets.load("RM-Bench", "postcards", n_per_part=2)
     safety = made.where([part.startswith("safety") for part in made.parts], "safety")
     scored = today.Scored(np.zeros((24, 1)), safety, (), {})
     by = {today.MODEL: -np.arange(24.0)} | today.by_rule(safety, 0)
@@ -273,7 +273,7 @@ def test_the_miss_in_the_middle_is_shown_and_safety_never():
 
 
 def test_of_rm_bench_the_two_concise_answers_are_compared():
-    made = sets.load("RM-Bench", "embedded", n_per_part=1)
+    made = sets.load("RM-Bench", "postcards", n_per_part=1)
     chat = made.where([part == "chat" for part in made.parts], "chat")
     scored = today.Scored(np.zeros((6, 1)), chat, (), {})
     by = {today.MODEL: np.array([0, 9, 9, 1.0, 0, 0])} | today.by_rule(chat, 0)

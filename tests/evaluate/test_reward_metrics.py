@@ -25,7 +25,7 @@ PAIRS = Setup("05", "smoke", {}, recipes.RewardModel(n_boot=100, objective="brad
 @pytest.fixture(scope="module")
 def generated():
     """Twelve generated groups to train on and six to measure on, as items of their ratings."""
-    groups = list(generate.groups(18, seed=0))
+    groups = list(sets.groups(18, seed=0))
     data = Parts({"test": groups[:6], "train": groups[6:]}, Loaded(groups, "x", True))
     items = {
         part: [

@@ -309,7 +309,7 @@ def test_the_result_file_is_rewardbench_s_format(tmp_path):
 
 
 def test_generated_pairs_are_called_generated():
-    benchmark = pair_sets.load_pairs("embedded", n_per_section=3)
+    benchmark = pair_sets.load_pairs("postcards", n_per_section=3)
     assert benchmark.generated and len(benchmark.pairs) == 12 and "generated" in benchmark.source
     lengths = np.array([[len(r.text) for r in pair.responses] for pair in benchmark.pairs])
     result = rewardbench.evaluate(benchmark, lengths, n_boot=20)
@@ -579,7 +579,7 @@ def test_absent_sets_are_named_with_what_to_do(tmp_path, monkeypatch):
         pair_sets.load_pairs("folder")
     with pytest.raises(DataError, match=r"hf download allenai/reward-bench .* --revision 168d848"):
         pair_sets.load_pairs("folder", folder=tmp_path)
-    with pytest.raises(ValueError, match="embedded, folder, hub"):
+    with pytest.raises(ValueError, match="postcards, folder, hub"):
         pair_sets.load_pairs("web")
     with pytest.raises(DataError, match="no such file"):
         pair_sets.load_pairs("folder", path=tmp_path / "absent.jsonl")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hs2lib.align.sft import best_paths, items
-from hs2lib.corpus import generate
+from hs2lib.world import sets
 from hs2lib.corpus.grade import true_attributes
 from hs2lib.engine import checkpoints
 from hs2lib.evaluate import mt_bench, selection
@@ -29,7 +29,7 @@ def policy_and_training(folder, **changes):
     }
     recipe = recipes.SFT(**own | {"judge": "endpoint", "eval_tokens": 4} | changes)
     policy = load_policy("tiny")
-    made, _ = items(policy, best_paths(generate.groups(4, seed=0, split="train")))
+    made, _ = items(policy, best_paths(sets.groups(4, seed=0, split="train")))
     return policy, recipe, fit(policy, made, [], sft_objective(), recipe, folder)
 
 
@@ -109,7 +109,7 @@ def test_in_the_small_world_the_truth_chooses_by_answers_to_last_turns(tmp_path)
         checkpoints.load_weights(
             Outputs(policy, None, "float32"), result.folder / f"checkpoint-{step}"
         )
-        questions = mt_bench.load("embedded", n=2)
+        questions = mt_bench.load("postcards", n=2)
         answers = selection.generate(
             policy, questions, max_new_tokens=4, label=label, progress=False
         )

@@ -50,7 +50,7 @@ def test_what_table_4_prints_beside_a_rate_is_filled():
     """Of 24 answers 8 tie and 16 lose: 16.7 %, an error of 100 SD / sqrt(24), Arena Hard's low and high about 0."""
     rows = []
     for protocol in (arena_hard, alpaca_eval):
-        asked = protocol.load("embedded", n=24, seed=2)
+        asked = protocol.load("postcards", n=24, seed=2)
         texts = [
             "" if k % 3 else answer.responses[0].text for k, answer in enumerate(asked.baseline)
         ]
@@ -96,7 +96,7 @@ def test_trades_leave_out_questions_that_one_policy_has_no_verdict_on():
 
 def test_sizes_are_of_what_was_read_and_never_of_generated_questions(tmp_path):
     """Two questions of 5 options make no TruthfulQA; a table of three rows in two categories has two."""
-    made = truthfulqa.load("embedded", n=2)
+    made = truthfulqa.load("postcards", n=2)
     questions = (Group("1", (Turn("user", "a"),), ()),)
     read = Questions("Arena Hard", questions, "by hand", 500)
     drawn = Questions("MT-Bench", questions, "by hand", 80, generated=True)
@@ -118,7 +118,7 @@ def test_sizes_are_of_what_was_read_and_never_of_generated_questions(tmp_path):
     assert sizes.set_index("quantity").value["TruthfulQA categories"] == 2
 
 
-CHOICES = truthfulqa.load("embedded", n=2)
+CHOICES = truthfulqa.load("postcards", n=2)
 
 
 def answers_of(policy, *shares):

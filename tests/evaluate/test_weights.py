@@ -131,7 +131,7 @@ def test_searching_on_noise_overstates_and_cross_fitting_shows_it():
 
 
 def test_the_papers_way_searches_the_overall_of_a_whole_benchmark():
-    generated = pair_sets.load_pairs("embedded", n_per_section=4)
+    generated = pair_sets.load_pairs("postcards", n_per_section=4)
     lengths = np.array(
         [[len(r.text), r.text.count("\n")] for p in generated.pairs for r in p.responses],
         dtype=float,
@@ -219,7 +219,7 @@ def test_weights_are_searched_on_held_out_pairs_and_on_the_benchmark(tmp_path, m
     monkeypatch.setenv("HS2_RUNS", str(tmp_path))
     setup = setup_of()
     model = RewardModel.new("tiny", attributes=("helpfulness", "verbosity")).eval()
-    benchmark = pair_sets.load_pairs("embedded", n_per_section=4)
+    benchmark = pair_sets.load_pairs("postcards", n_per_section=4)
     scored = rewardbench.score_pairs(benchmark, model, setup)
     search = weights.search_heads(scored, model, setup)
     assert len(search.over) == 9 and search.folds == 2 and search.measure == "overall"
@@ -283,4 +283,4 @@ def test_there_is_no_search_where_nothing_could_be_learnt_of_it():
     same_prompt = Benchmark((pair, Group("chat/2", *_pair())), "generated", "")
     assert weights.search_heads(scored(same_prompt, two), two, setup_of()) is None
     own = Benchmark((pair, other), "own", "")
-    assert weights.search_heads(scored(own, two), two, setup_of(source="embedded")) is None
+    assert weights.search_heads(scored(own, two), two, setup_of(source="postcards")) is None

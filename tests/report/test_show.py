@@ -4,7 +4,7 @@ import re
 
 import pandas as pd
 
-from hs2lib.corpus import generate
+from hs2lib.world import sets
 from hs2lib.group import Group, Response, Turn
 from hs2lib.report import show
 from hs2lib.report.answers import Answer
@@ -40,7 +40,7 @@ def test_a_table_of_texts_keeps_its_lines_and_shows_no_markup(monkeypatch):
 
 
 def test_answers_side_by_side_are_the_same_answers():
-    group = next(generate.groups(1, seed=0))
+    group = next(sets.groups(1, seed=0))
     both = [Answer("a", group.responses[0].text), Answer("b", group.responses[1].text)]
     under = show.answers_html(group, both)
     beside = show.columns_html(group, both)

@@ -112,7 +112,10 @@ def test_a_parameter_file_that_cannot_be_read_is_named(tmp_path, name, words):
         ("n: dict = {}  # help", "types: int, .* \\(dict for recipe alone\\)"),
         ("n: set = {3}  # help", "types: int, float"),
         ('n: str = "a"  # help; one of SUORCES', "n = 'a' is not one of SUORCES"),
-        ('n: str = "web"  # help; one of SOURCES', "n = 'web' is not one of embedded, folder, hub"),
+        (
+            'n: str = "web"  # help; one of SOURCES',
+            "n = 'web' is not one of postcards, folder, hub",
+        ),
         ("recipe: dict = {}  # further settings", "of recipe 'see a.module.Name'"),
         ("recipe: dict = {}  # see hs2lib.train.recipes.DPPO", "of recipe 'see a.module.Name'"),
         (
