@@ -51,7 +51,6 @@ SITE = {
     "plain.html",
     "readme.txt",
     "report.html",
-    "story.yaml",
 }
 
 # Modules and rooms by which runs are put in order, started and judged. That changes no result.

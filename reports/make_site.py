@@ -29,8 +29,7 @@ from traitlets import Any, List, Set
 
 from hs2lib import paths
 from hs2lib.commands import compare, publish
-from hs2lib.paths import public, published_reports, read_json, read_yaml, reports, root, write
-from hs2lib.report import published as over_seeds
+from hs2lib.paths import public, published_reports, read_json, reports, root, write
 from hs2lib.report import templates
 from hs2lib.report.report import DASH, CompletedRun, completed, read_table
 from hs2lib.report.templates import page, render
@@ -326,7 +325,6 @@ def build() -> Path:
             name = f"compare-{tier}.html"
             put(name, compare.page(name, tier, frame))
     whole = {"published": published, "own": own, "compared": compared, "story": story(every)}
-    whole["five_seeds"] = five_seeds()
     put("index.html", page("index.html", "index", "HelpSteer2, reproduced", **whole))
     put("benchmarks.html", page("benchmarks.html", "benchmarks", "Benchmarks", benchmarks=benchmarks(reports())))
     put("findings.html", page("findings.html", "plain", "Findings", body=markdown(findings())))
@@ -344,15 +342,6 @@ def findings() -> str:
     return file.read_text().replace("](../", "](../../")
 
 
-def five_seeds() -> str:
-    """The published figure of what each method adds over five seeds, as base64; "" where it is not.
-
-    `benchmarks/works.py` draws it.
-    """
-    file = (root() / over_seeds.WORKS).with_suffix(".png")
-    return base64.b64encode(file.read_bytes()).decode() if file.is_file() else ""
-
-
 def missing_pages(rows: list[dict]) -> Iterator[tuple[str, str]]:
     """The pages that links of notebooks lead to where a notebook has no run beside theirs.
 
@@ -368,43 +357,29 @@ def missing_pages(rows: list[dict]) -> Iterator[tuple[str, str]]:
 
 
 def story(rows: list[dict]) -> list[dict]:
-    """The scenes of `pages/story.yaml`, each with a figure of a run in `rows`.
+    """A scene for each notebook: its title and question, as it has them, and the figure that it names.
 
-    It is of tier demo where there is one, and of smoke last; of one tier the first in `rows`.
+    The figure is that of a complete run in `rows`: of tier demo where there is one, and of smoke last; of
+    one tier of the first in `rows`. A notebook names its figure as `figure` in its `hs2` metadata.
     """
     complete = [shown for shown in rows if shown["run"]]
-    scenes = read_yaml(templates.__file__, "pages/story.yaml") if complete else []
-    for shown in sorted(complete, key=lambda shown: (shown["tier"] != "demo", shown["tier"] == "smoke")):
-        run = shown["run"]
-        left = {figure["name"]: figure for figure in run.figures() if figure["png"]}
-        for scene in scenes:
-            if left and scene["notebook"] == run.notebook and "image" not in scene:
-                name = next((name for name in scene["figures"] if name in left), next(iter(left)))
-                image = base64.b64encode(left[name]["png"].read_bytes()).decode()
-                place = f"{shown['place']}index.html#{name}"
-                scene |= {"tier": run.tier, "caption": left[name]["caption"], "image": image, "place": place}
-                if "answers" in scene:
-                    scene["shown"] = first_answers(run.folder / f"{run.notebook}.ipynb", scene["answers"])
+    complete.sort(key=lambda shown: (shown["tier"] != "demo", shown["tier"] == "smoke"))
+    scenes = []
+    for name in graph.notebooks() if complete else []:
+        title, *paragraphs = nbformat.read(paths.notebook(name), 4).cells[0].source.split("\n\n")
+        question = next((text for text in paragraphs if text.startswith("**Question")), "")
+        scene = {"notebook": name, "title": title.lstrip("# "), "text": markdown(question)}
+        wanted = graph.about(name).get("figure", "")
+        for shown in complete:
+            left = {figure["name"]: figure for figure in shown["run"].figures() if figure["png"]}
+            if left and shown["run"].notebook == name:
+                figure = wanted if wanted in left else next(iter(left))
+                scene["image"] = base64.b64encode(left[figure]["png"].read_bytes()).decode()
+                scene |= {"tier": shown["tier"], "caption": left[figure]["caption"]}
+                scene["place"] = f"{shown['place']}index.html#{figure}"
+                break
+        scenes.append(scene)
     return scenes
-
-
-def first_answers(executed: Path, cell_id: str) -> str:
-    """The first prompt with answers that a cell of an executed notebook shows, as safe HTML.
-
-    The sentence before it, which says why it was chosen, comes first. "" where nothing is shown.
-    """
-    cells = nbformat.read(executed, 4).cells if executed.exists() else []
-    sentence = ""
-    for cell in cells:
-        if cell.get("id") != cell_id or cell.cell_type != "code":
-            continue
-        for output in _Sanitizer(enabled=True).preprocess_cell(cell, {}, 0)[0].outputs:
-            data = output.get("data", {})
-            if "text/html" in data:
-                return sentence + data["text/html"]
-            if "text/markdown" in data:
-                sentence = markdown(data["text/markdown"].removeprefix("* "))
-    return ""
 
 
 def _shown(folder: Path, files: dict[str, dict]) -> list[dict]:

@@ -16,18 +16,8 @@ from hs2lib.world import marks, sets
 from hs2lib.world.cards import card_of
 
 _PAGES = Path(__file__).parent / "pages"
-_GROUP = Environment(autoescape=True).from_string((_PAGES / "group.html").read_text())
 _GOODNESS = np.array(head_weights("goodness", ATTRIBUTES))  # [A]
 _ANSWERS = Environment(autoescape=True).from_string((_PAGES / "answers.html").read_text())
-
-
-def group_html(group: Group, longest: int = 1500) -> str:
-    """A group as HTML: its turns, then each response with its labels. All text is escaped.
-
-    longest: characters from which on a text is cut, which the page says.
-    """
-    labels = [_labels(group, response) for response in group.responses]
-    return _GROUP.render(group=group, labels=labels, longest=longest, roles=style.ROLES)
 
 
 def _labels(group: Group, response: Response) -> str:
