@@ -14,6 +14,8 @@ import csv
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas as pd
+
 from hs2lib.paper import Rule, Table
 
 MARKS = ("verified", "secondary")
@@ -76,3 +78,11 @@ def _about_rows(table: str) -> dict[str, Row]:
 BEYOND = {row["table"]: _table(**row) for row in _rows("tables.csv")}
 
 ROWS = {table: _about_rows(table) for table in BEYOND}
+
+
+def anchors() -> pd.DataFrame:
+    """Shares of HelpSteer2's pairs that models of others order as people do.
+
+    Columns: model, value (a share), pairs (how many, without ties), source.
+    """
+    return pd.read_csv(Path(__file__).parent / "beyond" / "anchors.csv")

@@ -13,7 +13,7 @@ from hs2lib.paper import HEAD_WEIGHTS, REWARDBENCH_COUNTS, REWARDBENCH_SECTIONS,
 
 CLAIMS = pd.DataFrame(paper.CLAIMS).set_index("id")
 FILES = ("multi-turn.csv", "raters.csv", "daring-anteater.csv", "against-pairs.csv")
-FILES = (*FILES, "benchmark-sizes.csv", "trades.csv")
+FILES = (*FILES, "benchmark-sizes.csv")
 
 
 def frame_of(name):
@@ -145,7 +145,8 @@ def follows():
     }
     for name, claim in CLAIMS[CLAIMS.table.str.startswith("table-")].iterrows():
         printed = zip(cells(claim), claim.numbers.split("; "), strict=False)
-        same = all(rounds_to(paper.value(*cell), text) for cell, text in printed)
+        digits = [(cell, text) for cell, text in printed if text[-1].isdigit()]
+        same = all(rounds_to(paper.value(*cell), text) for cell, text in digits)
         checks[name] = checks.get(name, True) and same
     return {name: bool(holds) for name, holds in checks.items()}
 
@@ -192,7 +193,7 @@ def test_claims_are_whole():
             assert all(cell[1:] in TABLES[claim.table].values for cell in cells(claim)), claim
         elif claim.table:
             assert claim.table in FILES and claim.column
-        has_room = claim.table not in ("", "trades.csv") and claim.table.endswith(".csv")
+        has_room = claim.table.endswith(".csv")
         assert bool(claim.low and claim.high) == has_room, claim
         assert not has_room or float(claim.low) <= float(claim.high)
 

@@ -25,7 +25,7 @@ from hs2lib.data.load import DataSet, Loaded, data_folder, data_sets, files, fin
 from hs2lib.data.readers import Name
 from hs2lib.data.rows import Fault, Faults, Row, Text, expected, printable, shown, sound
 from hs2lib.group import Group, Response, Turn
-from hs2lib.names import JUDGEBENCH, REWARD_BENCHMARKS, SOURCES, one_of
+from hs2lib.names import SOURCES, JUDGEBENCH, REWARD_BENCHMARKS, one_of
 from hs2lib.paths import digests_by_place
 from hs2lib.world import pairs as generated_pairs
 from hs2lib.world import sets

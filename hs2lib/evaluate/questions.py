@@ -32,6 +32,8 @@ from hs2lib.group import Group, Response, Turn
 from hs2lib.models.rollout import Sample, rollouts
 from hs2lib.paths import json_lines, read_yaml, sha256, write
 from hs2lib.stats.bootstrap import Interval, bootstrap
+from hs2lib.world import questions as world
+from hs2lib.world import sets
 
 if TYPE_CHECKING:
     from hs2lib.models.policy import Policy
@@ -338,9 +340,10 @@ def load(
     whole: how many questions it has.
     turns: how many turns each question has.
     columns: from (line, row) to the row's id, category and list of texts.
-    source: "folder", "hub" (GitHub at a pinned commit), or "embedded" (see `embedded`).
+    source: "folder", "hub" (GitHub at a pinned commit), "embedded" (see `embedded`) or "postcards"
+        (see `postcards`).
     folder: of source "folder", by default HS2_DATA_DIR.
-    n, seed: as for `Questions.subset`; 0 of "embedded" is 8.
+    n, seed: as for `Questions.subset`; 0 of generated ones is 8.
     categories: those that a question may have; any where there are none.
 
     Raises DataError for a file that is absent, a row of another form, a question that comes twice,
@@ -348,6 +351,8 @@ def load(
     """
     if source == "embedded":
         return embedded(benchmark, n or 8, turns, seed)
+    if source == "postcards":
+        return postcards(benchmark, n or 8, seed)
     file = FILES[f"{benchmark}/questions"]
     path, provenance, files_read = locate(file, source, folder)
     fix = f"take {file.hub['both'][0]} of {file.repo}"
@@ -420,6 +425,30 @@ def embedded(benchmark: str, n: int, turns: int, seed: int = 0) -> Questions:
     return replace(questions, baseline=answered(questions, best, "the better generated response"))
 
 
+def postcards(benchmark: str, n: int, seed: int = 0) -> Questions:
+    """Postcards in place of a benchmark's questions: see `hs2lib.world.questions`.
+
+    Paper: none. Raises ValueError as `hs2lib.world.questions.asked`.
+    """
+    asked = world.asked(benchmark, n, seed)
+    questions = Questions(
+        benchmark,
+        tuple(question.group for question in asked),
+        f"{sets.GENERATED}, seed {seed}",
+        n,
+        generated=True,
+        categories={question.group.id: question.category for question in asked},
+    )
+    replies = {
+        question.group.id: [Response(f"{question.group.id}/baseline", question.baseline)]
+        for question in asked
+        if question.baseline
+    }
+    if not replies:
+        return questions
+    return replace(questions, baseline=answered(questions, replies, "a careful writer"))
+
+
 # What a judge is asked, and what a policy scores
 
 
@@ -457,7 +486,7 @@ def prompts(
     source: str,
     folder: str | Path | None = None,
 ) -> Templates:
-    """The judge prompts of a benchmark by name; for source "embedded" some of our own.
+    """The judge prompts of a benchmark by name; for generated questions some of our own.
 
     benchmark: its name in `FILES`.
     fields: name of a prompt -> the fields that its text must have.
@@ -466,7 +495,7 @@ def prompts(
 
     Raises DataError naming what a prompt lacks.
     """
-    if source == "embedded":
+    if source in ("embedded", "postcards"):
         texts = read_yaml(__file__, "own_prompts.yaml")
         system = texts["system"]
         ours = {name: Template(system, text) for name, text in texts[benchmark].items()}

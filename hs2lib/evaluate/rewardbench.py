@@ -27,7 +27,7 @@ from scipy import stats
 
 from hs2lib import paths
 from hs2lib.data import held_out
-from hs2lib.data.load import Loaded
+from hs2lib.data.load import WORLDS, Loaded
 from hs2lib.data.pairs import Benchmark, load_pairs
 from hs2lib.engine.chat import control_strings, written
 from hs2lib.evaluate.questions import beside_0, mean
@@ -198,7 +198,7 @@ def load_benchmark(setup: Setup) -> Benchmark:
     """
     recipe = setup.recipe
     left = setup.saved(REWARD_MODEL, held_out.FILE)
-    if recipe.source == "embedded" and not (recipe.path or recipe.model) and left.is_file():
+    if recipe.source in WORLDS and not (recipe.path or recipe.model) and left.is_file():
         model = RewardModel.described(setup.saved(REWARD_MODEL, "model"))
         weights = weighting_of(model["attributes"], model.get("scales", {}), recipe.weighting)
         by_name = dict(zip(model["attributes"], weights.values, strict=True))

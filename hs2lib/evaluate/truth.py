@@ -4,7 +4,8 @@
     result = mt_bench.score(questions, answers, verdicts)  # as with a judge's verdicts
 
 Paper: silent. Gao et al. 2022 (arXiv 2210.10760) grade by a model that stands for the truth; here
-the grader of the small world (`hs2lib.corpus.grade`) knows it.
+the grader of the small world (`hs2lib.corpus.grade`) knows it, and that of the postcards
+(`hs2lib.world.grade`), which grades answers to every turn.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from hs2lib.evaluate.judge import Verdict
 from hs2lib.evaluate.questions import Questions, question_id
 from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.paper import head_weights
+from hs2lib.world import questions as postcards
 
 WEIGHTS = np.array(head_weights("goodness", ATTRIBUTES))  # [A]; paper: section 4.3
 
@@ -71,6 +73,8 @@ def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -
 
 def _truth(answer: Group) -> float:
     """The weighted sum of the true attributes of an answer."""
+    if answer.id.startswith("postcards/"):
+        return float(postcards.true_goodness(answer)[0])
     return true_attributes(answer)[0] @ WEIGHTS
 
 

@@ -41,6 +41,8 @@ from hs2lib.engine.chat import TokenGroup
 from hs2lib.evaluate.questions import Questions, share
 from hs2lib.group import Group, Response, Turn
 from hs2lib.stats.bootstrap import inside
+from hs2lib.world import sets
+from hs2lib.world.questions import closed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -89,14 +91,16 @@ def load(
     Paper: section 4.1.
 
     source: "hub" (at a pinned revision), "folder", or "embedded" (questions made of the corpus's
-        facts).
+        facts) or "postcards" (of those of `hs2lib.world`).
     folder: with truthfulqa/mc_task.json.gz or a copy of the Hub's file; by default HS2_DATA_DIR.
-    n, seed: of "embedded": how many questions, and of their draw.
+    n, seed: of generated ones: how many questions, and of their draw.
 
     Raises DataError naming file, row, field and fix.
     """
     if source == "embedded":
         return _generated(n, seed)
+    if source == "postcards":
+        return _postcards(n, seed)
     file, provenance, read = locate(HUB, source, folder)
     questions = tuple(_questions(file))
     return MultipleChoice(
@@ -281,6 +285,32 @@ def _generated(n: int, seed: int) -> MultipleChoice:
     return MultipleChoice(
         "TruthfulQA", tuple(groups), source, n, generated=True, primer="\n\n".join(shots)
     )
+
+
+def _postcards(n: int, seed: int) -> MultipleChoice:
+    """Questions about facts of the postcards: one true answer and four false ones.
+
+    MC2 has each in a second wording too. Six more questions are the primer. Raises ValueError as
+    `hs2lib.world.questions.closed`.
+    """
+    *asked, one, two, three, four, five, six = closed(n + 6, seed)
+    source = f"{sets.GENERATED}, seed {seed}"
+    groups = []
+    for number, (question, right, wrong) in enumerate(asked):
+        mc1_labels = {right: 1} | dict.fromkeys(wrong, 0)
+        mc2_labels = mc1_labels | {_its(answer): label for answer, label in mc1_labels.items()}
+        groups.append(_group(f"closed/{seed}/{number}", question, mc1_labels, mc2_labels, source))
+    shots = [f"Q: {shot.question}\nA: {shot.right}" for shot in (one, two, three, four, five, six)]
+    return MultipleChoice(
+        "TruthfulQA", tuple(groups), source, n, generated=True, primer="\n\n".join(shots)
+    )
+
+
+def _its(answer: str) -> str:
+    """A sentence that states a fact, with Its in place of the thing's name."""
+    subject, _, value = answer.partition(" is ")
+    field = subject.removeprefix("The ").partition(" of ")[0]
+    return f"Its {field} is {value}"
 
 
 def tokenise(questions: MultipleChoice, tokenizer: "PreTrainedTokenizerBase") -> list[TokenGroup]:

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from hs2lib import paper
-from hs2lib.data.load import Loaded, load
+from hs2lib.data.load import WORLDS, Loaded, load
 from hs2lib.data.pairs import Benchmark, preferred_pairs
 from hs2lib.evaluate import questions, rewardbench
 from hs2lib.evaluate.rewardbench import Scored, Weighting, weighting_of
@@ -365,7 +365,7 @@ def search_heads(scored: Scored, model: RewardModel, setup: Setup) -> HeadSearch
     recipe = setup.recipe
     benchmark = scored.benchmark
     prompts = rewardbench.prompt_numbers(benchmark)  # [pairs]
-    same_kind = benchmark.generated or recipe.source != "embedded"
+    same_kind = benchmark.generated or recipe.source not in WORLDS
     if len(model.attributes) == 1 or max(prompts) == 0 or not same_kind:
         return None
     # Of generated prompts those that no training text holds.

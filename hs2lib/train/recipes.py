@@ -468,6 +468,9 @@ class PPO(Begun, OwnRatings, Sampled, Written, Rows, Aligned):
 class SteerLM(Begun, Steered, OwnRatings, Supervised, Tempered, Limited, Rows, Aligned):
     """Notebook 11. Paper: section 4.5."""
 
+    model_name: str = setting(
+        "postcards", "base that is asked under the label too, as it was before any training"
+    )
     steer_by: tuple = setting(names.ATTRIBUTES, "attributes varied one by one")
 
     single_turn: bool = setting(
@@ -617,6 +620,7 @@ class Answered(Settings):
 class Evaluation(Steered, Answered, Served, Grader, Scored):
     """Notebook 13. Paper: section 4.1, Table 4, appendix H."""
 
+    source: str = setting("embedded", "where the questions come from", one_of=names.SOURCES)
     models: tuple = setting(
         (), "what to measure in place of the notebooks' policies, each title=folder"
     )

@@ -18,8 +18,8 @@ CHECKOUT = Path(__file__).parents[2]
 
 
 def test_the_values_of_every_run_are_known_and_what_it_reads_is_defined(monkeypatch):
-    monkeypatch.setenv("HS2_ROOT", str(CHECKOUT / "next"))
-    files = sorted((CHECKOUT / "next" / "params").glob("*/*.yaml"))
+    monkeypatch.setenv("HS2_ROOT", str(CHECKOUT))
+    files = sorted((CHECKOUT / "params").glob("*/*.yaml"))
     assert len(files) > 10
     for file in files:
         tier = file.parent.name
@@ -51,7 +51,7 @@ def hs2(places, *words):
 @pytest.mark.slow
 def test_the_new_chain_runs_at_smoke(tmp_path):
     places = {"HS2_RUNS": tmp_path / "runs", "HS2_REPORTS": tmp_path / "reports"}
-    hs2(places | {"HS2_ROOT": CHECKOUT / "next"})
+    hs2(places | {"HS2_ROOT": CHECKOUT})
     notebooks = sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
     for notebook in notebooks:
         report = tmp_path / "reports" / "smoke" / notebook.stem
@@ -68,7 +68,7 @@ def test_the_new_chain_runs_at_smoke(tmp_path):
 
 @pytest.mark.slow
 def test_a_loss_of_ones_own_stands_in_a_file_and_in_the_grids_table(tmp_path):
-    shutil.copytree(CHECKOUT / "next", tmp_path / "next")
+    shutil.copytree(CHECKOUT, tmp_path / "next")
     (tmp_path / "next" / "my_loss.py").write_text(LOSS)
     places = {"HS2_RUNS": tmp_path / "runs", "HS2_REPORTS": tmp_path / "reports"}
     places["HS2_ROOT"] = tmp_path / "next"
