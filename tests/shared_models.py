@@ -59,11 +59,11 @@ def own_policy(tiny_policy):
 @pytest.fixture(scope="session")
 def trained_folder(tmp_path_factory) -> Path:
     """The folder of a reward model: `tiny`, trained a little on ratings of the small world."""
-    from hs2lib.world import sets
     from hs2lib.models.reward_model import RewardModel
     from hs2lib.train.items import rated
     from hs2lib.train.objectives import REGRESSION
     from hs2lib.train.trainer import Recipe, fit
+    from hs2lib.world import sets
 
     model = RewardModel.new("tiny")
     items, _ = rated(model, sets.groups(24, seed=1))

@@ -20,11 +20,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModel
 
-from hs2lib.world import pairs as generated
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import tiny_model
 from hs2lib.paths import root
+from hs2lib.world import pairs as generated
 
 pytestmark = pytest.mark.slow
 

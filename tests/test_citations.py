@@ -19,7 +19,6 @@ import yaml
 from hs2lib import paper
 from hs2lib.group import ATTRIBUTES
 from hs2lib.paths import root
-from hs2lib.report import claims
 from hs2lib.runs import graph
 
 KNOWN = yaml.safe_load((Path(__file__).parent / "sections.yaml").read_text())
@@ -232,31 +231,6 @@ def test_every_rule_of_the_reference_code_names_its_lines_our_place_and_our_test
 
 
 # Sentences that hold a number
-
-CLAIMS = {claim.id: claim for claim in claims.CLAIMS}
-PLAIN = {"claims": "samples", "reason": "", "section": "2.1", "start": "0"}
-
-
-def test_every_sentence_with_a_number_is_claimed_or_left_out_with_a_reason():
-    assert not numeric_sentences.faults(numeric_sentences.decisions(), set(CLAIMS))
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"reason": "name"}, {"claims": ""}, {"claims": "nothing"}, {"claims": "", "reason": "x"}],
-)
-def test_a_sentence_without_a_sound_decision_is_a_fault(wrong):
-    assert numeric_sentences.faults([PLAIN], set(CLAIMS)) == []
-    assert len(numeric_sentences.faults([PLAIN | wrong], set(CLAIMS))) == 1
-
-
-def test_a_claim_names_the_place_of_one_of_its_sentences():
-    places: dict[str, set[str]] = {}
-    for row in numeric_sentences.decisions():
-        for name in row["claims"].split():
-            places.setdefault(name, set()).add(row["section"].lower())
-    for name, sections in places.items():
-        assert CLAIMS[name].place.split()[-1].lower() in sections, f"{name}: {sections}"
 
 
 def test_numbers_are_listed_outside_of_names_headings_and_lists():

@@ -15,11 +15,11 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
-from hs2lib.corpus import generate, marks
 from hs2lib.paths import root, sha256, write
-from hs2lib.report import claims, show
+from hs2lib.report import show
 from hs2lib.report.answers import Answer
 from hs2lib.runs import graph, key
+from hs2lib.world import marks, sets
 
 sys.path.insert(0, str(root() / "reports"))
 site = importlib.import_module("make_site")
@@ -336,32 +336,6 @@ def test_a_page_has_tables_figures_provenance_and_the_notebook(suite):
     assert "ratio 2.5" in read(folder / "benchmarks.html").text
     index = read(folder / "index.html").text
     assert "current" in index and "2026-01-01 00:00" in index
-
-
-def test_a_scene_with_answers_has_the_first_ones_and_the_sentence_before_them(tmp_path):
-    """Marked as in the notebook, folded; a copy without such a cell, and no copy, have none."""
-    group = next(sets.groups(1, seed=4, split="train"))
-    first = show.answers_html(group, [Answer("SFT", "Nothing."), Answer("DPO", HOSTILE[0])])
-    outputs = [
-        new_output("display_data", {"text/markdown": f"* The *largest* gain. {HOSTILE[1]}"}),
-        new_output("display_data", {"text/html": first + HOSTILE[0]}),
-        new_output("display_data", {"text/html": "<b>the second</b>"}),
-    ]
-    copy = new_notebook(cells=[new_code_cell("", id="answers", outputs=outputs)])
-    nbformat.write(copy, tmp_path / "a.ipynb")
-    shown = site.first_answers(tmp_path / "a.ipynb", "answers")
-    assert site.first_answers(tmp_path / "a.ipynb", "none") == ""
-    assert site.first_answers(tmp_path / "none.ipynb", "answers") == ""
-    scene = {"notebook": NAME, "title": "T", "text": "x", "image": "aGk=", "caption": "c"}
-    scene |= {"place": "p", "tier": "demo", "shown": shown}
-    page = tmp_path / "index.html"
-    text = site.page("index.html", "index", "T", published=[], own=[], compared=[], story=[scene])
-    write(page, text)
-    assert_harmless(page)
-    read_page = read(page)
-    assert {"details", "s", "em"} <= set(read_page.tags) and "second" not in read_page.text
-    assert "The largest gain." in read_page.text and "DPO, truth" in read_page.text
-    assert "color:" + marks.KINDS["missing"][1] in text
 
 
 def test_states_in_the_index(suite):

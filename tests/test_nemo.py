@@ -19,7 +19,7 @@ import transformers as hf
 import yaml
 
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
-from hs2lib.models.backbones import load_tokenizer, small_model
+from hs2lib.models.backbones import load_tokenizer, postcards_model
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import load_reward_model
 from hs2lib.paths import root
@@ -191,7 +191,7 @@ def convert(folder: Path, out: Path) -> int:
                 str(folder),
                 str(out),
                 "--tokenizer",
-                str(small_model()),
+                str(postcards_model("base-few")),
                 "--pad-token",
                 "<|endoftext|>",
             ]

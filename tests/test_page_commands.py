@@ -20,10 +20,10 @@ import pytest
 import torch
 from cells import figures_as_text
 from classifiers import classifier
+from hs2lib.audit import __main__ as audit_command
 from pages import BLOCK, CHECKOUT, FOLLOWED
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
-from hs2lib.audit import __main__ as audit_command
 from hs2lib.commands import grid, hs2
 from hs2lib.data import check as doctor
 from hs2lib.data.load import load

@@ -10,7 +10,7 @@ MODEL_SCORE = "reward model's score"
 
 
 def screen(tier: str) -> str:
-    """A line for each method, of the tier's own runs, and where to look; "" where none has been run.
+    """A line for each method that the tier has run, and where to look; "" where there is none.
 
     A line has the mean score of the policy's greedy answers, and by how much that is above the
     policy that its training began with. Notebooks leave both in their results.

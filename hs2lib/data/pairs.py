@@ -238,10 +238,6 @@ def load_pairs(
         pairs = generated.rewardbench(n_per_section, seed)
         origin = f"{sets.source(seed)}, {n_per_section} pairs a section"
         return replace(preferred_pairs(pairs, origin), kind="generated")
-    if source == "postcards":
-        origin = f"{sets.source(seed)}, {n_per_section} pairs a section"
-        pairs = postcards.rewardbench(n_per_section, seed)
-        return replace(preferred_pairs(pairs, origin), kind="generated")
     if source == "folder":
         built = _parts(data_folder(folder, OFFICIAL.title))
         if built:

@@ -25,7 +25,7 @@ from hs2lib.data.load import DataSet, Loaded, data_folder, data_sets, files, fin
 from hs2lib.data.readers import Name
 from hs2lib.data.rows import Fault, Faults, Row, Text, expected, printable, shown, sound
 from hs2lib.group import Group, Response, Turn
-from hs2lib.names import SOURCES, JUDGEBENCH, REWARD_BENCHMARKS, one_of
+from hs2lib.names import JUDGEBENCH, REWARD_BENCHMARKS, SOURCES, one_of
 from hs2lib.paths import digests_by_place
 from hs2lib.world import pairs as generated_pairs
 from hs2lib.world import sets
@@ -193,7 +193,7 @@ class JudgeBenchRow(Row, extra="ignore"):
         return Question(
             self.source,
             self.question_text,
-            Group(name, prompt, responses, generated_benchmarks.RIGHT, source=source),
+            Group(name, prompt, responses, generated_pairs.RIGHT, source=source),
         )
 
 
@@ -229,7 +229,7 @@ def _group(
         name,
         (Turn("user", prompt),),
         tuple(responses),
-        generated_benchmarks.RIGHT,
+        generated_pairs.RIGHT,
         source=source,
     )
 
@@ -370,8 +370,8 @@ def load(
 
     Args:
         name: one of `hs2lib.names.REWARD_BENCHMARKS`.
-        source: "hub" (the Hugging Face Hub or GitHub, at a pinned commit), "folder", or "postcards",
-            questions of the small world in the benchmark's form.
+        source: "hub" (the Hugging Face Hub or GitHub, at a pinned commit), "folder", or
+            "postcards", questions of the small world in the benchmark's form.
         folder: of source "folder", by default HS2_DATA_DIR.
         answered_by: of JudgeBench: whose answers the pairs are, "gpt-4o", "claude" or "both".
         n_per_part: of "postcards": how many questions each part has.

@@ -1,6 +1,6 @@
 """AlpacaEval 2: answers to 805 instructions against gpt4_1106_preview's, controlled for length.
 
-    questions = load("folder")  # or "hub", "embedded"
+    questions = load("folder")  # or "hub", "postcards"
     asked = asks(questions, answers, prompts("hub"))  # 805 questions to a judge
     verdicts = judge.verdicts(asked, file=file, token_cap=10_000_000)
     result = score(questions, answers, verdicts)
@@ -141,7 +141,7 @@ def load(
 ) -> bench.Questions:
     """The 805 instructions with the baseline's answers.
 
-    source: "folder", "hub" (GitHub at a pinned commit), or "embedded". "embedded" has generated
+    source: "folder", "hub" (GitHub at a pinned commit), or "postcards". "postcards" has generated
         prompts in place of AlpacaEval, and says so. Its baseline is the better of each prompt's two
         generated responses.
     folder: of source "folder", by default HS2_DATA_DIR.
@@ -161,7 +161,7 @@ def _columns(line: int, row: dict) -> tuple[object, str, list]:
 
 
 def prompts(source: str, folder: str | Path | None = None) -> bench.Template:
-    """The judge prompt, with the instruction and two answers; one of our own for "embedded"."""
+    """The judge prompt, with the instruction and two answers; one of our own for "postcards"."""
     fields = {"pair": ("instruction", "output_1", "output_2")}
     return bench.prompts("AlpacaEval 2", fields, _parse_prompts, source, folder)["pair"]
 

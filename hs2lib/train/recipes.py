@@ -277,7 +277,9 @@ class DPO(Begun, OwnRatings, Limited, Rows, Aligned):
 class RewardModel(OwnRatings, Resampled, Limited, Rows, Trained, Recipe):
     """Notebook 05. Paper: section 3."""
 
-    model_name: str = setting("postcards", "base: postcards, tiny, embedded, a folder, or a Hub repository")
+    model_name: str = setting(
+        "postcards", "base: postcards, embedded, tiny, a folder or a repository"
+    )
     attributes: tuple = setting(names.ATTRIBUTES, "the model's outputs")
 
     validation_share: float = setting(0.15, "of the prompts, to choose the checkpoint", 0, 0.5)
@@ -346,7 +348,9 @@ class Supervised(Settings):
 class SFT(OwnRatings, Supervised, Written, Rows, Aligned):
     """Notebook 07. Paper: section 4.2."""
 
-    model_name: str = setting("postcards", "base: postcards, embedded, a folder, or a Hub repository")
+    model_name: str = setting(
+        "postcards", "base: postcards, embedded, a folder or a repository"
+    )
 
     validation_share: float = setting(0.15, "of the conversations, to watch the loss on", 0, 0.5)
 

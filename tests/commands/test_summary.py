@@ -4,7 +4,7 @@ import json
 
 from hs2lib.commands import summary, watch
 from hs2lib.paths import write
-from hs2lib.runs import graph, key
+from hs2lib.runs import key
 
 
 def left(run, numbers, tier="demo"):

@@ -15,12 +15,12 @@ import pytest
 from made_rows import rated, write
 
 from hs2lib.align import sft
-from hs2lib.world.cards import card_of
 from hs2lib.data.load import SETS, load, own_file
 from hs2lib.data.rows import DataError
 from hs2lib.data.tables import ratings_array, released_rows, table
 from hs2lib.group import ATTRIBUTES, Response, prompt_string
 from hs2lib.stats import describe
+from hs2lib.world.cards import card_of
 
 REAL = os.environ.get("HS2_DATA_DIR")
 real = pytest.mark.skipif(not REAL, reason="HS2_DATA_DIR is not set: no real rows on this machine")

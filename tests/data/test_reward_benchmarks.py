@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from hub_server import asked
 
-from hs2lib.world import sets
-from hs2lib.world import pairs as generated_pairs
-from hs2lib.world.grade import true_goodness
 from hs2lib.data import load as loading
 from hs2lib.data import reward_benchmarks
 from hs2lib.data.rows import DataError
 from hs2lib.names import REWARD_BENCHMARKS
+from hs2lib.world import pairs as generated_pairs
+from hs2lib.world import sets
+from hs2lib.world.grade import true_goodness
 
 MIRROR = os.environ.get("HS2_DATA_DIR")
 needs_mirror = pytest.mark.skipif(
@@ -261,7 +261,7 @@ def test_the_styles_of_generated_answers_grow_in_length():
 
 def test_generated_questions_want_a_number():
     with pytest.raises(ValueError, match="n_per_part is at least 1, got 0"):
-        generated_benchmarks.questions("JudgeBench", 0)
+        generated_pairs.questions("JudgeBench", 0)
 
 
 @needs_mirror

@@ -29,7 +29,6 @@ from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 
 from hs2lib.align import dpo, sft, steerlm, steerlm2
-from hs2lib.world import sets
 from hs2lib.data.load import Loaded
 from hs2lib.data.pairs import load_pairs
 from hs2lib.engine import checkpoints
@@ -44,6 +43,7 @@ from hs2lib.train.items import rated
 from hs2lib.train.objectives import REGRESSION
 from hs2lib.train.recipes import SteerLM2
 from hs2lib.train.trainer import fit
+from hs2lib.world import sets
 
 
 def held(tensors) -> int:

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+from hs2lib.corpus.grade import true_attributes
 
 from hs2lib.align.sft import best_paths, items
-from hs2lib.world import sets
-from hs2lib.corpus.grade import true_attributes
 from hs2lib.engine import checkpoints
 from hs2lib.evaluate import mt_bench, selection
 from hs2lib.evaluate.judge import Verdict
@@ -15,6 +14,7 @@ from hs2lib.models.policy import load_policy
 from hs2lib.train import recipes
 from hs2lib.train.objectives import sft as sft_objective
 from hs2lib.train.trainer import Outputs, fit
+from hs2lib.world import sets
 
 
 def policy_and_training(folder, **changes):

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from hs2lib.corpus.grade import true_attributes
+
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
 from hs2lib.evaluate.truth import by_truth
 from hs2lib.group import Group, Response

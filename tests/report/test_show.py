@@ -4,10 +4,10 @@ import re
 
 import pandas as pd
 
-from hs2lib.world import sets
 from hs2lib.group import Group, Response, Turn
 from hs2lib.report import show
 from hs2lib.report.answers import Answer
+from hs2lib.world import sets
 
 
 def test_the_browser_shows_a_group_or_the_next_that_holds_a_text():

@@ -1,13 +1,11 @@
 """Table 5: the paper's two figures from its ten rows, the intervals against oracles, and what cannot be fitted."""
 
-import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
 
 from hs2lib.paper import TABLES, Table
-from hs2lib.report import figures, tables
+from hs2lib.report import tables
 from hs2lib.report.tables import TABLE_5
 
 
@@ -30,15 +28,6 @@ def test_the_papers_figures_come_out_of_its_ten_rows():
     )
     frame = tables.columns()
     assert (frame[tables.OLD] - frame[tables.NEW]).mean() == pytest.approx(0.832)
-
-
-def test_names_stand_beside_points_that_are_all_on_one_side_of_a_line():
-    """On a line exactly no point is above it, so the left side is empty."""
-    fig, ax = plt.subplots()
-    line = pd.Series([1.0, 2.0, 3.0], index=["a", "b", "c"])
-    figures.label_points(ax, line, line)
-    assert [text.get_text() for text in ax.texts] == ["a", "b", "c"]
-    plt.close(fig)
 
 
 def test_the_fit_is_scipys():
