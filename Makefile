@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo matrix smoke laptop tables reports figures publish verify base postcards lab lint format check test test-slow bench bench-gpu gpu-check clean-nb clean lock
+.PHONY: help setup demo matrix smoke laptop tables reports figures publish verify postcards lab lint format check test test-slow bench bench-gpu gpu-check clean-nb clean lock
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -80,9 +80,6 @@ verify: $(READY) ## does today's code still give what is published: make verify 
 	@export HS2_RUNS="$(CURDIR)/$(VERIFIED)" HS2_REPORTS="$(CURDIR)/$(VERIFIED)/reports"; \
 	$(BIN)/hs2 run --tier $(TIER) --cores $(CORES) $(RUNS); \
 	$(BIN)/hs2 compare --tier $(TIER) --strict $(RUNS)
-
-base: $(READY) ## train the small world's base from nothing, into hs2lib/corpus/base (an hour on two cores)
-	@$(BIN)/python tools/make_base.py
 
 postcards: $(READY) ## train the bases of the world of postcards from nothing, into hs2lib/world: make postcards BASES="few none many"
 	@$(BIN)/python tools/make_postcards.py $(BASES)

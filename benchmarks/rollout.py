@@ -39,7 +39,7 @@ def short_prompts(number: int, longest: int, tokenizer) -> tuple[list[Group], st
     if "HS2_DATA_DIR" in os.environ:
         loaded = load.load("helpsteer2-unrated", "folder", strict=False)
     else:
-        loaded = load.load("helpsteer2", "embedded", n_prompts=4 * number)
+        loaded = load.load("helpsteer2", "postcards", n_prompts=4 * number)
     short = [
         group for group in loaded.groups if len(prompt_tokens(group.prompt, tokenizer)) <= longest
     ]
