@@ -152,9 +152,13 @@ class Rates(TrainerCallback):
 def test_a_killed_training_goes_on_and_ends_with_the_same_base(tmp_path, monkeypatch):
     """Seventy minutes on a laptop are often cut short."""
     rates = Rates()
-    whole = pretrain.pretrain(texts, HOW, tmp_path / "a", tmp_path / "runs-a", [TALK], [rates], about=ABOUT)
+    whole = pretrain.pretrain(
+        texts, HOW, tmp_path / "a", tmp_path / "runs-a", [TALK], [rates], about=ABOUT
+    )
     with pytest.raises(KeyboardInterrupt):
-        pretrain.pretrain(texts, HOW, tmp_path / "b", tmp_path / "runs-b", [TALK], [Killed()], about=ABOUT)
+        pretrain.pretrain(
+            texts, HOW, tmp_path / "b", tmp_path / "runs-b", [TALK], [Killed()], about=ABOUT
+        )
     assert not (tmp_path / "b").exists()
     parts = pretrain.pretrain(texts, HOW, tmp_path / "b", tmp_path / "runs-b", [TALK], about=ABOUT)
     assert parts.steps == whole.steps == 4 and parts.best_loss == whole.best_loss

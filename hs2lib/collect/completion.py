@@ -6,13 +6,13 @@ best average rank under three scores. The paper's models were not released, so t
 scores are callables here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
 
-from hs2lib.group import Turn
+from hs2lib.group import Group, Response, Turn
 from hs2lib.paths import read_yaml
 
 _HIDDEN: str = read_yaml(__file__, "patterns.yaml")["hidden"]
@@ -54,6 +54,41 @@ def scheme(user_turns: Sequence[str], assistant_turns: Sequence[str]) -> tuple[T
         turns.append(Turn("assistant", reply))
         turns.append(Turn("user", user))
     return tuple(turns)
+
+
+def branch_pairs(siblings: Iterable[Group], conversations: Iterable[Group]) -> Iterator[Group]:
+    """Pairs that teach what fits the rest of a conversation: the reply in it, and one beside it.
+
+    Paper: appendix F, step 4 (of Open Assistant's trees). The prompts are in the scheme, so that a
+    reward model knows the user turns to come. Each assistant turn that a user turn follows makes a
+    pair with every other reply to the same turns.
+
+    Args:
+        siblings: prompts with replies to them, as of data set oasst1.
+        conversations: whose prompts end with the user, as of oasst1-paths; their responses are not
+            read.
+
+    Returns: groups of two responses, the one in the conversation first, preference -1.
+    """
+    replies = {group.prompt: group.responses for group in siblings}
+    seen = set()
+    for conversation in conversations:
+        turns = conversation.prompt
+        if turns in seen:
+            continue
+        seen.add(turns)
+        user_turns = [turn.text for turn in turns if turn.role == "user"]
+        for position, turn in enumerate(turns):
+            if turn.role != "assistant":
+                continue
+            before = turns[:position]
+            said = [earlier.text for earlier in before if earlier.role == "assistant"]
+            others = [one for one in replies.get(before, ()) if one.text != turn.text]
+            for other in others:
+                name = f"{conversation.id}/{position}/{other.id}"
+                two = (Response(f"{name}/in", turn.text), Response(f"{name}/beside", other.text))
+                prompt = scheme(user_turns, said)
+                yield Group(name, prompt, two, preference=-1.0, source=conversation.source)
 
 
 def mean_ranks(scores: np.ndarray) -> np.ndarray:

@@ -348,9 +348,7 @@ class Supervised(Settings):
 class SFT(OwnRatings, Supervised, Written, Rows, Aligned):
     """Notebook 07. Paper: section 4.2."""
 
-    model_name: str = setting(
-        "postcards", "base: postcards, embedded, a folder or a repository"
-    )
+    model_name: str = setting("postcards", "base: postcards, embedded, a folder or a repository")
 
     validation_share: float = setting(0.15, "of the conversations, to watch the loss on", 0, 0.5)
 

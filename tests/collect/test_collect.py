@@ -178,9 +178,7 @@ def test_the_heuristic_by_hand():
 
 
 def served(server, **changes):
-    return Judge(
-        "some-model", server.url, reply_tokens=32, key_variable="TEST_KEY", wait=0.01, **changes
-    )
+    return Judge("some-model", server.url, reply_tokens=32, key_variable="TEST_KEY", **changes)
 
 
 def test_a_server_is_asked_by_the_one_judge_client(monkeypatch, tmp_path):

@@ -216,9 +216,7 @@ def test_from_answers_to_a_win_rate_with_a_judge(tmp_path):
     ours = answers_of(some, {"u0": "long answer", "u1": "x", "u2": "long answer", "u3": "same"})
     with serve(plan) as server:
         asked = arena_hard.asks(some, ours, TEMPLATE)
-        judged = Judge("m", server.url, wait=0.01).verdicts(
-            asked, file=tmp_path / "v.jsonl", token_cap=10**6
-        )
+        judged = Judge("m", server.url).verdicts(asked, file=tmp_path / "v.jsonl", token_cap=10**6)
     result = arena_hard.score(some, ours, judged, n_boot=50)
     assert result.overall[0] == pytest.approx(100 * 13 / 20) and result.unparsable == 0
 

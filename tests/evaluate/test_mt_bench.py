@@ -157,7 +157,7 @@ def test_from_answers_to_a_score_with_a_judge(tmp_path):
         return Reply(f"{len(shown)} letters.\nRating: [[{max(1, len(shown))}]]")
 
     with serve(plan) as server:
-        judge = Judge("m", server.url, wait=0.01)
+        judge = Judge("m", server.url)
         asked = mt_bench.asks(QUESTIONS, ANSWERS, TEMPLATES)
         judged = judge.verdicts(asked, file=tmp_path / "v.jsonl", token_cap=10**6)
     result = mt_bench.score(QUESTIONS, ANSWERS, judged, n_boot=50)

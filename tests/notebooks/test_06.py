@@ -50,20 +50,21 @@ def test_published_subsets_give_the_sections_that_the_library_makes_of_them():
 def test_the_scale_is_that_of_maximum_likelihood():
     margin = np.random.default_rng(0).normal(0.3, 1, 200)
     times = np.random.default_rng(1).integers(0, 3, 200)
-    scale_of = run("scale", rows=pd.DataFrame({"margin": margin}))["scale_of"]
-    assert scale_of(np.array([1.0, 1, 1, -1])) == pytest.approx(1 / np.log(3), rel=1e-3)
+    slope_of = run("slope", rows=pd.DataFrame({"margin": margin}))["slope_of"]
+    assert slope_of(np.array([1.0, 1, 1, -1])) == pytest.approx(np.log(3), rel=1e-3)
 
     def loss(slope, weight):
         return (weight * np.logaddexp(0, -slope * margin)).sum()
 
     for weight in (np.ones(200), times):
         slope = minimize_scalar(loss, bounds=(-5, 5), args=(weight,), method="bounded").x
-        assert scale_of(margin, weight) == pytest.approx(1 / slope, rel=1e-3)
-    assert scale_of(1000 * margin) == pytest.approx(1000 * scale_of(margin), rel=1e-4)
+        assert slope_of(margin, weight) == pytest.approx(slope, rel=1e-3)
+    assert slope_of(1000 * margin) == pytest.approx(slope_of(margin) / 1000, rel=1e-4)
 
 
 def test_a_share_of_right_pairs_lies_in_its_interval_also_at_its_end():
-    share_of = run("share", bootstrap=bootstrap, inside=inside)["share_of"]
+    rows = pd.DataFrame({"right": [True, False], "prompt": [0, 1]})
+    share_of = run("share", bootstrap=bootstrap, inside=inside, rows=rows)["share_of"]
     share, low, high = share_of(np.array([True] * 6 + [False] * 4), list(range(10)))
     assert low < share == 0.6 < high
     share, low, high = share_of(np.array([True] * 10), list(range(10)))
