@@ -531,9 +531,6 @@ def filled(suite):
     site.main(["--figures", "demo"])
     site.build()
     folder = suite / "reports/site"
-    table = claims.ledger(["demo"], suite / "reports")
-    table = pd.concat([table.assign(tier=tier) for tier in graph.TIERS], ignore_index=True)
-    write(folder / "claims.html", claims.page(table))
     return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*.html"))}
 
 
@@ -544,7 +541,6 @@ def test_in_a_browser_no_page_scrolls_sideways_or_has_an_error_and_every_picture
     assert {
         "index.html",
         "findings.html",
-        "claims.html",
         "figures.html",
         f"demo/{NAME}/notebook.html",
     } <= set(pages)

@@ -13,7 +13,7 @@ from hs2lib.align import dpo
 from hs2lib.data import tables
 from hs2lib.data.load import SETS, load
 from hs2lib.data.pairs import Benchmark
-from hs2lib.evaluate import ratings_or_preferences, rewardbench, weights
+from hs2lib.evaluate import rewardbench, weights
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.runs.setup import Setup
@@ -208,23 +208,3 @@ def test_notebook_06_searches_head_weights_on_its_pairs(folder, tmp_path, monkey
     right = [(search.held_out_margins @ w > 0).mean() for w in ([1, 0], [0, -1], [1, -1])]
     assert search.best_held_out.value >= max(right)
     assert search.fit.best.value == 1.0 and search.fit.best.weights[0] > 0
-
-
-def test_notebook_15_takes_its_strengths_beside_ratings(folder, monkeypatch):
-    """The pairs of both splits keep the people's strengths: none is implied by a rating."""
-    monkeypatch.setenv("HS2_DATA_DIR", str(folder))
-    labels = dict.fromkeys(ATTRIBUTES, 2)
-    for split, prompts in (("train", "abcd"), ("validation", "ef")):
-        rated = [{"prompt": p, "response": f"{p}{k}"} | labels for p in prompts for k in (1, 2)]
-        write(folder / f"helpsteer2/{split}.jsonl.gz", rated)
-    recipe = Preferences(
-        preferences=NAME, source="folder", test_split="validation", validation_share=0.0
-    )
-    setup = Setup("15_ratings_or_preferences", "smoke", {"tier": "smoke"}, recipe)
-    judgements = ratings_or_preferences.load_judgements(setup)
-    assert not judgements.implied and judgements.withheld == 0
-    assert [group.preference for group in judgements.preferences.groups["train"]] == [-2, 0, 3, 1]
-    assert [group.preference for group in judgements.test] == [-2]
-    assert [len(judgements.ratings.groups[part]) for part in ("train", "test")] == [4, 2]
-    counts = ratings_or_preferences.counts(judgements)
-    assert counts.loc["of these ties", "train"] == 1
