@@ -23,8 +23,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from hs2lib import paths
-from hs2lib import paper
+from hs2lib import paper, paths
 
 DECIDED = Path(__file__).with_suffix(".csv")
 REASONS = ("recipe", "procedure", "scale", "example", "name")

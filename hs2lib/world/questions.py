@@ -59,8 +59,7 @@ def asked(benchmark: str, n: int, seed: int = 0) -> list[Asked]:
     """Questions in the form of a benchmark.
 
     MT-Bench: two turns, each about a thing of its own. Arena Hard: one turn that asks for four
-    facts. AlpacaEval 2: one turn. The baseline is the better, by the true score, of two answers of
-    a careful writer (`sets.WRITERS`).
+    facts. AlpacaEval 2: one turn. The baseline is the answer of a careful writer (`sets.WRITERS`).
 
     Args:
         benchmark: one of `BENCHMARKS`.
@@ -99,10 +98,9 @@ def _cards(seed: int) -> Iterator[tuple[int, Card]]:
 
 
 def _baseline(name: str, card: Card) -> str:
-    """The better of a careful writer's two answers."""
+    """The answer of a careful writer."""
     rates = {fault: WRITERS["careful"] * rate for fault, rate in RATES["rated"].items()}
-    texts = [write(card, draw_answer(card, Random(f"{name}/baseline/{i}"), rates)) for i in (1, 2)]
-    return max(texts, key=lambda text: grade.goodness(grade.true_ratings(card, text)))
+    return write(card, draw_answer(card, Random(f"{name}/baseline"), rates))
 
 
 def card_of_answer(id: str) -> Card:

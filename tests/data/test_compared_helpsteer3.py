@@ -14,12 +14,12 @@ from hs2lib.data import tables
 from hs2lib.data.load import SETS, load
 from hs2lib.data.pairs import Benchmark
 from hs2lib.evaluate import rewardbench, weights
-from hs2lib.group import ATTRIBUTES, Group, Response, Turn
+from hs2lib.group import Group, Response, Turn
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.runs.setup import Setup
 from hs2lib.stats import agreement
 from hs2lib.train import items
-from hs2lib.train.recipes import DPO, Preferences, RewardBench
+from hs2lib.train.recipes import DPO, RewardBench
 
 NAME = "helpsteer3-preference"
 

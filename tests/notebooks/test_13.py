@@ -156,8 +156,8 @@ def test_the_exercise_has_a_solution_that_passes_its_test():
 
 
 def test_a_verdict_needs_an_interval_on_one_side_of_0():
-    namespace = {"pd": pd, "known": False}
+    namespace = {"pd": pd, "left": {}}
     exec(cell("two-numbers"), namespace)
     rows = pd.DataFrame({"low": [0.1, -1.0, -1.0, np.nan], "high": [1.0, -0.1, 1.0, np.nan]})
-    verdicts = rows.apply(namespace["verdict_of"], axis=1).tolist()
+    verdicts = [namespace["verdict_of"](row) for row in rows.itertuples()]
     assert verdicts == ["above", "below", "no clear effect", "no clear effect"]
