@@ -17,7 +17,8 @@ from hs2lib.models.policy import Policy, load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import RUN, notebook, root
 from hs2lib.runs import graph, parameters
-from hs2lib.world import sets
+from hs2lib.world import grade, sets
+from hs2lib.world.cards import card_of
 
 PROMPTS = [
     Group(f"p{i}", (Turn("user", f"{i} is the number of" + " this" * i),), ()) for i in range(5)
@@ -83,7 +84,7 @@ def test_answers_to_generated_prompts_have_their_true_attributes_beside_the_rewa
     prompts = list(sets.groups(3, seed=4, split="validation"))
     frame = response_rows.evaluate(sft, prompts, judge, sft, name="SFT", **HOW)
     sampled = rollout.rollouts(sft, prompts, temperature=0.7, top_p=0.9, **HOW)
-    expected = [true_ratings(card_of(g.id), r.text) for g in sampled for r in g.responses]
+    expected = [grade.true_ratings(card_of(g.id), r.text) for g in sampled for r in g.responses]
     np.testing.assert_allclose(frame[[f"true {name}" for name in ATTRIBUTES]], expected)
     np.testing.assert_allclose(frame.truth, np.array(expected)[:, :3] @ np.array([0.65, 0.8, 0.45]))
     assert {"truth", "true helpfulness"} <= set(policies.table([frame], n_boot=20).measure)
