@@ -10,7 +10,6 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 import torch
-from hs2lib.evaluate.table_4 import wide
 
 from hs2lib import paths
 from hs2lib.data import load as data
@@ -293,23 +292,6 @@ def test_a_judges_result_stands_in_its_column(made):
     even = arena_hard.score(arena, short, games, n_boot=50)
     rows = Judged("tiny", arena, short, judge="gpt-4-1106-preview", result=even).rows(n_boot=50)
     assert rows["mean"][0] == 50
-
-
-def test_the_wide_table_by_hand(made):
-    rows = Judged("SFT", QUESTIONS, made).rows(n_boot=50)
-    other = rows.assign(policy="DPO", mean=[7.126, 31.0], note=["judge j", ""])
-    other[["95 % low", "95 % high"]] = [[7.0, 7.3], [np.nan, np.nan]]
-    table = wide([rows, other])
-    assert table.policy.tolist() == ["SFT", "DPO"] and table.columns.tolist() == [
-        "policy",
-        *rows.measure,
-    ]
-    assert (
-        table.iloc[0, 1] == NOT_RUN
-        and table.iloc[1, 1] == "7.13 [7.00, 7.30]"
-        and table.iloc[1, 2] == "31.00"
-    )
-    assert wide([rows, other.iloc[:1]]).iloc[1, 2] == "\u2013"
 
 
 # Where files come from
