@@ -49,7 +49,7 @@ demo: $(READY) ## run the paper small: every notebook in a small world, where th
 	@$(BIN)/hs2 compare --tier demo
 
 SEEDS ?= 1
-matrix: $(READY) ## demo with its named runs; SEEDS=5 also five seeds of all reward models and policies (guide: the matrix)
+matrix: $(READY) ## demo with its named runs; SEEDS=5 also five seeds of all reward models and policies (docs/runs.md)
 	@$(BIN)/hs2 run --tier demo --cores $(CORES) $(notdir $(basename $(wildcard params/demo/*@*.yaml)))
 	@$(BIN)/hs2 run --tier demo --cores $(CORES) --seeds $(SEEDS) 06 06@preferences 06@one-attribute 06@quarter 13
 	@$(BIN)/hs2 run --tier demo --cores $(CORES)

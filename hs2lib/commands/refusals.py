@@ -40,7 +40,7 @@ def check_folder(names: list[str], tier: str) -> None:
                 f"{name} reads data sets from a folder at tier {tier}, and HS2_DATA_DIR {fault}; "
                 "nothing was run. "
                 f"Say HS2_DATA_DIR=/folder/of/your/data/sets hs2 run --tier {tier}; "
-                "docs/real-data.md says how the sets lie there"
+                "docs/quickstart.md says how the sets lie there"
             )
 
 

@@ -103,7 +103,7 @@ def _pairs(row: FileRow, values: dict[str, Any], file: Path) -> list[Group]:
     names = Names.model_validate(values, strict=False)
     if not row.comparisons and not row.tie:
         what = "nothing says which response is better"
-        fix = "give chosen and rejected, a winner, or scores: docs/own-pairs.md"
+        fix = "give chosen and rejected, a winner, or scores: docs/your-data.md"
         raise Fault(row.places[0][0], what, fix)
     name = names.subset or file.name.split(".")[0]
     number = names.id or row.line - 1

@@ -5,7 +5,7 @@ dict = {..}`, overrides any other one of these. `run.recipe` of `hs2lib.report.r
 result, a typed object. This module imports no torch, so that the parameters of all notebooks are
 checked within a second.
 
-Defaults are the paper's. Where it is silent they are the reference code's (docs/reference.md),
+Defaults are the paper's. Where it is silent they are the reference code's (paper/reference.csv),
 unless the help names another source. What only a tier decides (sizes, hardware) begins small.
 """
 
