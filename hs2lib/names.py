@@ -81,22 +81,6 @@ OBJECTIVES = ("regression", "bradley-terry", "bradley-terry-margin", "bradley-te
 # What a loss of pairs does with two responses of which neither is better.
 TIES = ("leave out", "keep", "refuse")
 
-# Ways to learn from judgements; `hs2lib.evaluate.ratings_or_preferences` says what each one is.
-LEARNERS = (
-    "five",
-    "five-weighted",
-    "helpfulness",
-    "plain",
-    "margin",
-    "scaled",
-    "helpfulness-again",
-    "plain-begun",
-    "margin-begun",
-    "scaled-begun",
-    "plain-expo",
-    "margin-expo",
-    "scaled-expo",
-)
 
 # Where the head of a reward model starts: near zero, at the ridge solution, as the model that the
 # training begins with has it.

@@ -219,7 +219,6 @@ SUBSET_ACCURACY = {model: _subset_accuracy(model) for model in HEAD_WEIGHTS if m
 GRADE = "judge's grade"
 WON = "games won, %"
 PREFERRED = "preferred, %"
-GAIN = ["gain", "95 % low", "95 % high"]
 
 
 def value(table: str, row: str, column: str) -> float | None:

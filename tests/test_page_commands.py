@@ -35,21 +35,7 @@ CHEAP = re.compile(
     r"make (help|clean DRY=1)|\S*papermill |\S*hs2 (check (my|faq)|list|parameters 0|score (answers|pairs)"
     r"|run (01 03|05 06 --name (prefer|order)|06 --name (mine -p path|pairs)|16 --name mine))"
 )
-OTHERS = [
-    "cat",
-    "conda",
-    "export",
-    "git",
-    "hf",
-    "kubectl",
-    "llama-server",
-    "mkdir",
-    "pip",
-    "sed",
-    "transformers",
-    "vllm",
-    "xargs",
-]
+OTHERS = set("cd conda export git hf kubectl llama-server pip transformers vllm xargs".split())  # noqa: SIM905
 OF_RUN = {"--stage": 2, "--stream": 1}  # options that `hs2 parameters` has not, with their words
 
 

@@ -431,15 +431,6 @@ def load_outputs(model: str, source: str, folder: str | Path | None = None) -> J
 OUTPUTS_OF = tuple(SETS["JudgeBench outputs"].hub)
 
 
-def outputs_at_hand(source: str, folder: str | Path | None = None) -> bool:
-    """Whether the published outputs can be had: from the Hub, or from a folder that has them."""
-    if source != "folder":
-        return source == "hub"
-    spec = SETS["JudgeBench outputs"]
-    root = data_folder(folder, spec.title)
-    return all(find(root, spec, model, needed=False).files for model in OUTPUTS_OF)
-
-
 class _Located(NamedTuple):
     """(split, path, provenance) of each file; the splits without one; what was looked at."""
 

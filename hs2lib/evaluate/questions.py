@@ -152,15 +152,6 @@ def answered(
     return tuple(answers)
 
 
-def last_turns(questions: Questions, answers: Sequence[Group]) -> tuple[Group, ...]:
-    """Those answers that are to the last turn of a question."""
-    n_turns = {question.id: len(question.prompt) for question in questions.groups}
-    last = []
-    for answer in answers:
-        id = question_id(answer)
-        if answer.id == f"{id}/{n_turns[id]}":
-            last.append(answer)
-    return tuple(last)
 
 
 def characters(answers: Sequence[Group]) -> np.ndarray:
@@ -528,14 +519,6 @@ def _ratio(sums: np.ndarray) -> np.ndarray:
     return sums[:, :1] / sums[:, 1:]
 
 
-def beside_0(low: float, high: float, *, above: str, below: str, neither: str) -> str:
-    """The words for an interval that lies above 0, lies below it, or holds it.
-
-    An interval of nan holds it. low, high: its ends.
-    """
-    if low > 0:
-        return above
-    return below if high < 0 else neither
 
 
 def mean(values: Sequence[float], clusters: Sequence, **resampled: int) -> Interval:

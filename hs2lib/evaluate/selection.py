@@ -37,23 +37,6 @@ class Chosen:
     read: dict[str, str] = field(default_factory=dict)
 
 
-def loss_title(validation: pd.DataFrame) -> str:
-    """Where the validation loss is lowest, as a figure's title; "" without any validation.
-
-    validation: of `hs2lib.train.progress.curves`.
-    """
-    if validation.empty:
-        return ""
-    first = validation.iloc[0]
-    lowest = validation.loc[validation.loss.idxmin()]
-    if lowest.step == first.step:
-        return f"The validation loss is lowest before training, {first.loss:.4f}"
-    return (
-        f"The validation loss goes from {first.loss:.4f} at step {first.step:.0f} to "
-        f"{lowest.loss:.4f} at step {lowest.step:.0f}, its lowest"
-    )
-
-
 def choose(
     policy: Policy,
     result: TrainingResult,

@@ -15,7 +15,6 @@ the reason.
 """
 
 import html as _html
-import os
 import re
 from pathlib import Path
 
@@ -277,72 +276,7 @@ def _completed_runs(tier: str, root: Path) -> list[CompletedRun]:
     return [run for seeds in seeds_of(tier, notebooks, root).values() for run in seeds]
 
 
-# Notebooks of a higher number are no part of the paper, and no claim of the ledger reads them.
-LAST_OF_THE_PAPER = "14"
-
-
-def beyond_the_paper(tiers: list[str], root: Path) -> pd.DataFrame:
-    """What the notebooks beyond the paper left: their tables and figures, each with its caption.
-
-    Columns: tier, notebook, what, caption. Empty where none of them has a complete report.
-
-    Paper: silent.
-    """
-    rows = []
-    for tier in tiers:
-        for run in _completed_runs(tier, root):
-            if run.notebook[: len(LAST_OF_THE_PAPER)] <= LAST_OF_THE_PAPER:
-                continue
-            captions = {}  # of a table and its figure, which share a name, the first one
-            for file, about in run.files.items():
-                captions.setdefault(Path(file).stem, about["caption"])
-            rows += [(tier, run.notebook, name, caption) for name, caption in captions.items()]
-    return pd.DataFrame(rows, columns=["tier", "notebook", "what", "caption"])
-
-
-def beyond_in_words(left: pd.DataFrame) -> str:
-    """Which notebooks beyond the paper left how much, in a sentence."""
-    if not len(left):
-        return "No notebook beyond the paper has a complete report here."
-    counted = left.groupby(["tier", "notebook"], sort=False).size()
-    listed = [f"{notebook} ({n} at tier {tier})" for (tier, notebook), n in counted.items()]
-    return f"Tables and figures that notebooks beyond the paper left: {', '.join(listed)}."
-
-
 # The small world's own Tables 3 and 4.
-
-# A run has one of these where it measured something in the small world: 06 the first, 13 the
-# second where policies have answered.
-_MEASURED = {"accuracy.csv", "held-out.csv"}
-
-
-def small_world(table: str, tier: str, root: Path) -> pd.DataFrame:
-    """The small world's own Table 3 or 4: each reward model, or policy, of all runs.
-
-    Columns: model, measures, provenance. A cell is a number with its 95 % interval, or the mean
-    over several seeds ± SD. None of it is the paper's. Empty where no run was generated.
-
-    Paper: silent (Tables 3 and 4 have this form).
-
-    Args:
-        table: "table-3" or "table-4".
-        tier: whose reports are read.
-        root: folder of reports.
-    """
-    lines = []
-    every_run = seeds_of(tier, verdict.WORDS["notebooks"][table], root)
-    runs, left_out = of_one_recipe(every_run, root)
-    for name, seeds in runs.items():
-        measured = [
-            _measured(run, name) for run in seeds if run.generated and _MEASURED & run.files.keys()
-        ]
-        if not measured:
-            continue
-        for model, cells in pd.concat(measured).groupby(level=0, sort=False):
-            means = cells.apply(_mean).to_dict()
-            provenance = _provenance(name, seeds, left_out.get(name, ""))
-            lines.append({"model": model, **means, "provenance": provenance})
-    return pd.DataFrame(lines).fillna(DASH)
 
 
 # What a notebook shows of `small_world`, so that it can be read without a scroll.
@@ -381,54 +315,6 @@ def highest(frame: pd.DataFrame) -> str:
     if not words:
         return ""
     return f"{words[0].upper()}{words[1:]}. Paired differences may tell more apart."
-
-
-def _measured(run: CompletedRun, name: str) -> pd.DataFrame:
-    """Numbers with intervals, as text, of a run in the small world: models down, measures across.
-
-    name: of the run without its seed.
-    """
-    if "accuracy.csv" in run.files:
-        accuracy = run.table("accuracy.csv").query("part != 'subset'").set_index("name")
-        model = "".join(["reward model", *name.partition("@")[1:]])
-        texts = _with_intervals(accuracy[["accuracy (%)", "95 % low", "95 % high"]])
-        return texts.to_frame(model).T
-    frame = run.table("held-out.csv").set_index("policy")
-    judged = run.table("judged.csv").set_index("measure").T
-    mc2 = run.table("truthfulqa.csv").query("measure == 'MC2'").set_index("policy")
-    frame["MC2, generated questions"] = _with_intervals(mc2[["value", "low", "high"]])
-    frame = frame.join(judged.loc[:, ~judged.columns.str.endswith("characters")])
-    # Policies of named runs are called by the run's name too: SFT@few.
-    makers = graph.makers("policy")
-    named = {}
-    for upstream in run.manifest["upstream"]:
-        notebook, _, run_name = graph.without_seed(upstream)[0].partition("@")
-        if run_name and notebook in makers:
-            named[makers[notebook]] = f"{makers[notebook]}@{run_name}"
-    if "@" in name:  # the other policies are those of another run
-        frame = frame[frame.index.isin(named)]
-    return frame.rename(index=named)
-
-
-def _with_intervals(numbers: pd.DataFrame) -> pd.Series:
-    """Texts as "0.41 [0.30, 0.52]" from three columns: a number, its low and its high."""
-    return pd.Series(
-        [f"{x:.2f} [{low:.2f}, {high:.2f}]" for x, low, high in numbers.to_numpy()], numbers.index
-    )
-
-
-def _mean(cells: pd.Series) -> str:
-    """One text for a number over seeds: mean ± SD; of one seed its own text.
-
-    Where some seeds have no number, the text says of how many the mean is.
-    """
-    numbers = cells.str.extract(r"^(-?[\d.]+)", expand=False).astype(float).dropna()
-    if len(numbers) <= 1:
-        return cells.iloc[0]
-    text = f"{numbers.mean():.2f} ± {numbers.std():.2f}"
-    if len(numbers) < len(cells):
-        text += f" ({len(numbers)} of {len(cells)} seeds)"
-    return text
 
 
 def _why(
@@ -634,59 +520,10 @@ def save(run: Run, table: str, frames: dict[str, pd.DataFrame]) -> str:
     return shown
 
 
-def save_and_show(run: Run, table: str, frames: dict[str, pd.DataFrame]) -> str:
-    """As `save`; what is returned for the notebook is without the lines that are only dashes.
-
-    Where no tier has a number of ours, it is one line that says why.
-
-    Paper: silent. Arguments as of `save`.
-    """
-    save(run, table, frames)
-    known = TABLES[table]
-    verdicts = pd.concat(list(frames.values())).verdict
-    if (verdicts != verdict.NOT_RUN).any():
-        style = "overflow-x:auto;white-space:nowrap"
-        return f'<div style="{style}">{html(table, frames, every=False)}</div>'
-    of_tier = frames[run.tier]
-    reasons = of_tier[of_tier.paper.notna()].reason.value_counts(sort=False)
-    why = "; ".join(f"{number}: {reason}" for reason, number in reasons.items() if reason)
-    printed = sum(value is not None for value in known.values.values())
-    line = (
-        f"{known.title}: the paper prints {printed} numbers, and no run has one of ours "
-        f"({why}). They are in {table}.html."
-    )
-    return f"<p>{_html.escape(line)}</p>"
-
-
 def caption(known: Table) -> str:
     """What a table is, and where the paper has it. Paper: silent."""
     whose = "the paper's numbers, and ours by tier (over seeds: mean ± SD)"
     return f"{known.title} ({known.source}; {known.unit}): {whose}."
-
-
-def save_document(
-    run: Run, assembled: dict[str, dict[str, pd.DataFrame]], figures: list[dict]
-) -> str:
-    """Write `paper.tex`, all tables and figures, into the report of a run; returns its text.
-
-    It compiles where it lies, with the reports beside it, and needs the packages booktabs, graphicx
-    and geometry only. Captions come from manifests and are escaped.
-
-    Paper: silent.
-
-    Args:
-        run: whose artefact the document becomes.
-        assembled: frames by tier, by table.
-        figures: as from `figures`.
-    """
-    shown = []
-    for figure in figures:
-        path = os.path.relpath(figure["pdf"], run.folder)
-        shown.append({"path": path, "caption": _tex(figure["caption"])})
-    texts = [latex(table, frames) for table, frames in assembled.items()]
-    document = templates.render("document.txt", tables=texts, figures=shown) + "\n"
-    run.keep("paper.tex", document, run.caption("Tables 1 to 5 and all figures as one document."))
-    return document
 
 
 # What pdflatex cannot set by itself, and captions of notebooks hold.

@@ -352,20 +352,6 @@ def reported(notebook: str, tier: str, folder: Path | None = None) -> list[str]:
     return sorted(name for name in names if not name.endswith(f"@{BY_HAND}"))
 
 
-def threads(run: str, tier: str, cores: int) -> int:
-    """How many threads a job gets.
-
-    Jobs that train a model get all cores and run one by one. The others get one thread and run side
-    by side. Two busy jobs of two threads each collapse on two cores, and the small base gains
-    nothing by a second thread.
-    """
-    if about(run)["gpu"] == 0:
-        return 1
-    if tier in SMALL_WORLD and resolved(run, tier)[1].get("model_name", "postcards") in SMALL_BASES:
-        return 1
-    return cores
-
-
 # What a notebook that shows reports reads.
 
 

@@ -311,29 +311,6 @@ class RewardModel(OwnRatings, Resampled, Limited, Rows, Trained, Recipe):
     )
 
 
-class Preferences(RewardModel):
-    """Notebook 15. Not of the paper: HelpSteer2-Preference, arXiv 2410.01257."""
-
-    learners: tuple = setting(
-        names.LEARNERS, "ways to learn that are compared", one_of=names.LEARNERS
-    )
-    preferences: str = setting(
-        "", 'data set of preferences, or "" for those that ratings of helpfulness imply'
-    )
-    second_rate: float = setting(
-        0.5, "learning rate of what begins from a regression, over that of the regression", 0, 100
-    )
-    second_epochs: float = setting(
-        1.0, "passes over the data of what begins from a regression", 0.01, 1000
-    )
-    alpha: float = setting(
-        1.52, "how far ExPO goes from the regression through what was begun from it", -100, 100
-    )
-    n_per_section: int = setting(
-        24, "pairs to generate for each section when source is embedded", 4, 1_000_000
-    )
-
-
 class Supervised(Settings):
     """How a policy is trained on answers as they stand."""
 
