@@ -78,8 +78,6 @@ def run_name(notebook: str) -> str:
     return _run_names().get(notebook, notebook)
 
 
-
-
 def _run_names() -> dict[str, str]:
     """The name of a run by its notebook, as `hs2 run` left them in the environment."""
     return json.loads(os.environ.get(RUN) or "{}")

@@ -508,10 +508,6 @@ def _mirror(folder: str | Path | None) -> Path | None:
     return mirror if (mirror / "leaderboard.csv").exists() else None
 
 
-
-
-
-
 def _checked(preferences: Sequence[float]) -> np.ndarray:
     """Preferences as floats [N], a draw written 0 as 1.5; ValueError for one out of range."""
     p = np.asarray(preferences, dtype=float)

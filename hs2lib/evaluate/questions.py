@@ -152,8 +152,6 @@ def answered(
     return tuple(answers)
 
 
-
-
 def characters(answers: Sequence[Group]) -> np.ndarray:
     """Length of every response in characters, int64 [responses].
 
@@ -517,8 +515,6 @@ def share(
 def _ratio(sums: np.ndarray) -> np.ndarray:
     """The first sum over the second, [B, 1] of sums [B, 2]."""
     return sums[:, :1] / sums[:, 1:]
-
-
 
 
 def mean(values: Sequence[float], clusters: Sequence, **resampled: int) -> Interval:

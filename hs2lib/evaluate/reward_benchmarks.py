@@ -54,8 +54,6 @@ RULES = (*LENGTH_RULES, RANDOM)
 BAR_FROM = 200  # questions from which on a bar is worth its line
 
 
-
-
 ABOVE = "above"
 BELOW = "below"
 NOT_TOLD = "not told apart"
@@ -394,8 +392,6 @@ def _column(table_id: str, name: str, part: str, level: str) -> str:
     if part == "overall" and level:
         return level
     return "" if level else part
-
-
 
 
 def golden(source: str) -> tuple[pd.DataFrame, dict[str, str]]:

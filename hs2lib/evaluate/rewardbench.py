@@ -359,7 +359,6 @@ N_ABOVE = " fewer right, prompts"
 N_BELOW = " more right, prompts"
 
 
-
 class Result(NamedTuple):
     """Accuracies in percent.
 
@@ -521,13 +520,9 @@ def _subsets_in(name: str, names: Sequence[str]) -> set[str]:
     return {section, *REWARDBENCH_SECTIONS.get(section, PRIOR_SETS)}
 
 
-
-
 def overall(table: pd.DataFrame) -> float:
     """The first row of an `accuracy_table`: overall where there is one."""
     return float(table["accuracy (%)"].iloc[0])
-
-
 
 
 def prompt_numbers(benchmark: Benchmark) -> np.ndarray:
@@ -558,4 +553,3 @@ def by_pair(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
 
 
 # What raises a score and should not
-

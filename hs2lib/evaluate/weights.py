@@ -407,7 +407,3 @@ def search_heads(scored: Scored, model: RewardModel, setup: Setup) -> HeadSearch
         best_held_out=search(held_out_margins, over=over),
         source=source,
     )
-
-
-
-

@@ -266,9 +266,6 @@ class DPO(Begun, OwnRatings, Limited, Rows, Aligned):
         "", 'to validate on, or "" to cut a share off', one_of=("", *names.SPLITS)
     )
     validation_share: float = setting(0.2, "of the prompts, to validate on", 0, 0.5)
-    backend: str = setting(
-        "groups", "prefix trees in our trainer, or TRL's DPOTrainer", one_of=("groups", "trl")
-    )
     beta: float = setting(
         0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10
     )
@@ -316,9 +313,6 @@ class Supervised(Settings):
 
     keep: int = setting(
         0, "best checkpoints to keep, or 0 for the last weights; paper: the last", 0, 1000
-    )
-    backend: str = setting(
-        "groups", "prefix trees in our trainer, or TRL's SFTTrainer", one_of=("groups", "trl")
     )
 
 

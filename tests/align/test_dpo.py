@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tiny_training import run_folder
 from torch.nn import functional as F
 from transformers import TrainerCallback
 
@@ -26,9 +25,9 @@ from hs2lib.world import sets
 @pytest.fixture
 def trl():
     """Our use of TRL, in slow tests alone: importing TRL takes seconds."""
-    from hs2lib.align import trl_backends
+    import trl_oracle
 
-    return trl_backends
+    return trl_oracle
 
 
 def rated(name, *helpfulness, prompt="Why?"):
@@ -258,34 +257,6 @@ def test_a_killed_run_goes_on_bit_for_bit(pairs, tmp_path, adapters):
     assert {"eval_accuracy", "eval_margin"} <= set(next(x for x in runs[0][0] if "eval_loss" in x))
 
 
-def test_a_judge_of_checkpoints_is_refused_before_trl_trains(pairs, tmp_path, trl):
-    """It trained, and then said to train again."""
-    policy = load_policy("tiny")
-    items, _ = preferences.items(policy, pairs[:8])
-    with pytest.raises(ValueError, match="take backend 'groups'"):
-        trl.fit_dpo(policy, items, [], 0.1, DPO(judge="truth"), tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
-def test_trls_backend_goes_on_too(pairs, tmp_path, trl):
-    """From its last whole checkpoint; a folder that a kill left half written is passed over. Adapters as well."""
-    ends = []
-    for name, stop in (("straight", False), ("killed", True)):
-        for attempt in range(1 + stop):
-            policy = load_policy("tiny")
-            items, _ = preferences.items(policy, pairs[:8])
-            task = (policy.lora(rank=2), items, [], 0.1, small(), tmp_path / name)
-            if stop and not attempt:
-                with pytest.raises(KeyboardInterrupt):
-                    trl.fit_dpo(*task, callbacks=[_Stop()])
-                (run_folder(tmp_path / name) / "checkpoint-4").mkdir()
-            else:
-                trl.fit_dpo(*task)
-        ends.append(dict(policy.named_parameters()))
-    assert all(torch.equal(p, ends[1][name]) for name, p in ends[0].items())
-
-
 @pytest.mark.slow
 def test_preferences_are_learnt(pairs, tmp_path):
     """At first every margin is 0 and the loss log 2; trained on a few pairs, all are ordered rightly."""
@@ -389,5 +360,3 @@ def test_training_takes_another_objective_too_and_says_so(tmp_path):
         ratios = preferences.log_ratios(policy, items.training)
         margins[name] = (ratios[:, 0] - ratios[:, 1]).mean()
     assert margins["own"] > 0 > margins["reversed"]
-    with pytest.raises(ValueError, match="backend 'trl' trains by TRL's own loss, not by reversed"):
-        preferences.train(policy, items, setup_of(tmp_path, backend="trl"), objective=reversed_loss)

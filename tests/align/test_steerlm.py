@@ -308,9 +308,6 @@ def test_what_is_trained_on_and_how_is_recorded(reward_model, tmp_path):
     )
     assert doubled.arguments == {"objective": twice}
     assert doubled.history[0]["loss"] == pytest.approx(2 * once.history[0]["loss"], rel=1e-5)
-    by_trl = setup_in(tmp_path, replace(RECIPE, backend="trl"))
-    with pytest.raises(ValueError, match="TRL's own loss, not by twice"):
-        steerlm.train(policy, prepared, by_trl, objective=twice)
 
 
 # Training and steering

@@ -1,13 +1,9 @@
-"""TRL's own trainers, SFTTrainer and DPOTrainer, on our items, for `backend: trl`.
+"""TRL's own SFTTrainer and DPOTrainer on our items: what our trainings are compared with.
 
     fit_sft(policy, items, validation, recipe, parent)        # as trainer.fit with objectives.sft()
     fit_dpo(policy, items, validation, beta, recipe, parent)  # .. with objectives.dpo(beta)
 
-Tokens, order of the data, schedule and optimiser are those of `trainer.fit`, and so are losses and
-gradients. TRL pads, validates in its own way (the mean over its batches) and leaves the last
-weights. It does not use a recipe's accumulation, keep, budget and fsdp. A run that was killed goes
-on from its last checkpoint. Importing TRL takes seconds, so this module is imported only where it
-is asked for.
+Tokens, order of the data, schedule and optimiser are those of `trainer.fit`.
 """
 
 import math
@@ -100,29 +96,6 @@ def dpo_rows(items: Sequence[Item]) -> Dataset:
         }
         rows.append(row)
     return Dataset.from_list(rows)
-
-
-def fit(
-    policy: Policy,
-    items: Sequence[Item],
-    validation: Sequence[Item],
-    objective: Objective,
-    recipe: Recipe,
-    parent: Path,
-    **options: object,
-) -> TrainingResult:
-    """Train in place as `hs2lib.train.trainer.fit` does, by the TRL trainer with this objective.
-
-    Raises: ValueError for an objective that TRL does not have, and as `fit_sft` and `fit_dpo`.
-    """
-    if objective.name == objectives.sft().name:
-        return fit_sft(policy, items, validation, recipe, parent, **options)
-    beta = getattr(recipe, "beta", 1.0)
-    if objective.name == objectives.dpo(beta).name:
-        return fit_dpo(policy, items, validation, beta, recipe, parent, **options)
-    raise ValueError(
-        f"backend 'trl' trains by TRL's own loss, not by {objective.name}: take backend 'groups'"
-    )
 
 
 def fit_sft(
@@ -262,11 +235,6 @@ def _fit(
     callbacks: Sequence[TrainerCallback] = (),
 ) -> TrainingResult:
     """Train in place by one of TRL's trainers, on the rows that `rows` makes of the items."""
-    if recipe.judge != "none":
-        raise ValueError(
-            f"judge {recipe.judge!r} wants every checkpoint, and TRL's are not kept: "
-            "take backend 'groups'"
-        )
     place = run_folder(
         parent, policy, items, validation, objective, recipe, {"backend": "trl"}, trainer_class
     )
