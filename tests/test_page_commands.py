@@ -220,7 +220,6 @@ def smaller(command, folder):
 
 def run(command, folder):
     """Run a command by a shell in the copy; what it printed."""
-    command = smaller(command, folder)
     done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True)
     printed = done.stdout + done.stderr
     assert done.returncode == 0, f"{command}\n{printed[-4000:]}"
@@ -248,7 +247,11 @@ def scores_with_and_without_us(folder, mine):
 @pytest.mark.long
 def test_from_a_csv_of_ones_own_to_scores_without_hs2lib(checkout):
     """Check forty lines of CSV, train, measure, export, score."""
-    printed = {line: run(line, checkout) for line in own_ratings() if "--example" not in line}
+    printed = {
+        line: run(smaller(line, checkout), checkout)
+        for line in own_ratings()
+        if "--example" not in line
+    }
     (used,) = [shown for line, shown in printed.items() if "use.py" in line]
     assert re.findall(r"^(\w+): -?[\d.]+$", used, re.M) == ["clarity", "tone"]
     (scored,) = [shown for line, shown in printed.items() if "hs2 score" in line]
@@ -266,9 +269,10 @@ def test_from_a_csv_of_ones_own_to_scores_without_hs2lib(checkout):
 @pytest.mark.long
 def test_the_cheap_commands_of_the_pages_run(checkout):
     """One after the other in one folder, after a reward model of one's own."""
-    run(".venv/bin/hs2 run 05 --name mine -p path=my.csv", checkout)
-    for command in dict.fromkeys(command for _, command in commands()):
-        if CHEAP.match(command) and "--example" not in command:
+    first = ".venv/bin/hs2 run 05 --name mine -p path=my.csv"
+    cheap = [command for _, command in commands() if CHEAP.match(command)]
+    for command in dict.fromkeys(smaller(command, checkout) for command in [first, *cheap]):
+        if "--example" not in command:
             run(command, checkout)
     executed = nbformat.read(checkout / "my-01.ipynb", 4)
     outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]

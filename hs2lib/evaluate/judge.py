@@ -419,15 +419,6 @@ class Judge:
         return [requests.verdicts[ask.id] for ask in asks]
 
 
-def unparsable(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """The verdicts that could not be read, to be shown beside every score.
-
-    Columns: id, replies (how many were asked for) and last reply.
-    """
-    rows = [(v.id, v.replies, v.reply) for v in verdicts if v.value is None]
-    return pd.DataFrame(rows, columns=["id", "replies", "last reply"])
-
-
 def _sendable(text: str) -> str:
     """A text with a "?" for half a surrogate pair, which JSON may hold and UTF-8 may not."""
     return text.encode(errors="replace").decode()

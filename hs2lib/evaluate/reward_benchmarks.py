@@ -483,15 +483,3 @@ def miss(result: Result, who: str = MODEL) -> Miss | None:
 def _called(name: str, result: Result) -> str:
     """What a benchmark is called: generated questions have only its form."""
     return f"{name}'s form, generated" if result.benchmark.generated else name
-
-
-def _parts(results: Mapping[str, Result]) -> pd.DataFrame:
-    """The rows of `Result.beside` that are of one part of the questions each, with the benchmark.
-
-    No question is in two of them.
-    """
-    frames = []
-    for name, result in results.items():
-        rows = result.beside[(result.beside.level == "") & (result.beside.verdict != "")]
-        frames.append(rows[rows.part.isin(sets.SIZES[name])].assign(benchmark=name))
-    return pd.concat(frames, ignore_index=True)

@@ -183,16 +183,6 @@ def _alone(weights: Sequence[float]) -> Grid:
     return Grid(0.0001, tuple((int(step),) for step in steps))
 
 
-def is_right(weights: Sequence[float], margins: np.ndarray) -> np.ndarray:
-    """Whether each pair is right under one weighting, bool [pairs], counted as `search` counts.
-
-    Arguments and errors are those of `value_of`.
-    """
-    one_weighting = _alone(weights)
-    steps = np.array([levels[0] for levels in one_weighting.levels])  # [A]
-    return fixed_point(margins, one_weighting) @ steps > 0
-
-
 class CrossFit(NamedTuple):
     """What a search promises, and what it keeps on pairs that it has not seen.
 

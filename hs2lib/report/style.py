@@ -24,8 +24,3 @@ ROLES = {"system": GREY, "user": BLUE, "assistant": GREEN}
 DPI = 200
 # What `savefig` is told. Type 42 keeps letters as letters: editors of journals ask for it.
 SAVED = {"savefig.dpi": DPI, "savefig.bbox": "tight", "pdf.fonttype": 42, "ps.fonttype": 42}
-
-
-def colors(number: int) -> list[str]:
-    """So many colours of `CYCLE`; from the ninth on they begin anew."""
-    return [CYCLE[place % len(CYCLE)] for place in range(number)]

@@ -18,8 +18,6 @@ from typing import NamedTuple
 from hs2lib.group import Group, Response
 from hs2lib.world import sets
 from hs2lib.world.cards import (
-    FACTS,
-    FIELDS,
     JARGON,
     RATES,
     REFUSAL,
@@ -28,7 +26,6 @@ from hs2lib.world.cards import (
     card_of,
     draw_answer,
     faultless,
-    is_kept_back,
     write,
 )
 
@@ -242,27 +239,3 @@ class Closed(NamedTuple):
     question: str
     right: str
     wrong: list[str]
-
-
-def closed(n: int, seed: int = 0) -> list[Closed]:
-    """Questions in the form of TruthfulQA about facts that no training prompt asks for.
-
-    n: how many; there are some fifteen reserved facts, and all are asked before one is asked again.
-    """
-    facts = []
-    for kind, things in FACTS.items():
-        for name in things:
-            facts += [
-                (kind, name, field) for field in FIELDS[kind] if is_kept_back(f"{name}/{field}")
-            ]
-    Random(f"closed/{seed}").shuffle(facts)
-    made = []
-    for number in range(n):
-        kind, name, field = facts[number % len(facts)]
-        card = Card(kind, name, (field,), "Be brief.")
-        r = Random(f"closed/{seed}/{number}")
-        others = r.sample(card.other_values(field), 4)
-        wrong = [card.sentence(field, value, first=True) for value in others]
-        right = card.sentence(field, card.value(field), first=True)
-        made.append(Closed(f"What is the {field} of {name}?", right, wrong))
-    return made
