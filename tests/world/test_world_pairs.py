@@ -18,3 +18,27 @@ def test_a_pair_differs_in_its_fault_alone():
             assert changed == {expected}, (fault, pair)
             better, worse = grade.true_goodness(pair)
             assert better > worse
+
+
+def test_the_forms_of_other_benchmarks():
+    n_right = {"RewardBench 2": {1, 3}, "RM-Bench": {3}, "JudgeBench": {1}}
+    for benchmark, parts in pairs.PARTS.items():
+        made = pairs.questions(benchmark, 3, seed=1)
+        assert {question.part for question in made} == set(parts)
+        for question in made:
+            labels = [response.labels[0] for response in question.group.responses]
+            assert sum(labels) in n_right[benchmark]
+            true = grade.true_goodness(question.group)
+            for style in range(len(labels) // 2 if benchmark == "RM-Bench" else 1):
+                if benchmark == "RM-Bench":  # the same style, right and wrong
+                    assert true[style] > true[style + 3]
+                else:
+                    right = [value for value, label in zip(true, labels, strict=True) if label]
+                    wrong = [value for value, label in zip(true, labels, strict=True) if not label]
+                    assert max(right) > max(wrong)
+    pairs_of_sections = pairs.rewardbench(6, seed=1)
+    assert [pair.id.partition("/")[0] for pair in pairs_of_sections][::6] == list(pairs.SECTIONS)
+    for pair in pairs_of_sections:
+        first, second = grade.true_goodness(pair)
+        assert (first > second) == (pair.preference < 0)
+    assert {pair.preference for pair in pairs_of_sections} == {-1.0, 1.0}
