@@ -89,6 +89,9 @@ HEADS = ("fresh", "ridge", "saved")
 # What is trained: all weights, or adapters.
 TRAINED = ("full", "lora")
 
+# Where rows of people come from, whose true score nobody knows.
+REAL = ("folder", "hub")
+
 # What a model computes in, over float32 weights.
 PRECISIONS = ("float32", "bfloat16")
 

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from hs2lib import paths
+from hs2lib.names import REAL
 from hs2lib.paths import RUN, read_json, reports, root, runs, write
 from hs2lib.paths import notebook as notebook_path
 from hs2lib.runs.parameters import (
@@ -74,7 +75,8 @@ def about(notebook: str) -> dict[str, Any]:
         makes: kind of thing -> its title in tables, as {"policy": "DPO"}.
         needs: names of notebooks, and kinds, each of which stands for every other notebook that
             makes one. "07_sft unless start": a named run does not need it where that parameter or
-            setting is given.
+            setting is given. With ", on real rows" it is needed only where the held-out prompts
+            are real ones, of which no true score is known.
         before: what a stage needs, where that is less than the notebook needs: {"train": [..]}.
     """
     # Not by nbformat: a status reads every notebook a hundred times, and checks of the schema are
@@ -232,7 +234,10 @@ def upstream(
     is_alone = needs_less or "@" in without_seed(run)[0]
     needed: set[str] = set()
     for need in needs:
-        name, _, instead = need.partition(" unless ")
+        always, of_real, _ = need.partition(", on real rows")
+        if of_real and getattr(recipe, "eval_source", "") not in REAL:
+            continue
+        name, _, instead = always.partition(" unless ")
         # A tier's own run reads it all the same: its table compares them.
         if is_alone and instead and (values.get(instead) or getattr(recipe, instead, "")):
             continue

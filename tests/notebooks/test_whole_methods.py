@@ -20,6 +20,7 @@ from scipy.special import betainc
 from transformers import PrinterCallback
 
 from hs2lib.align import dpo, ppo, sft, steerlm, steerlm2
+from hs2lib.data.examples import a_few
 from hs2lib.engine.attention import end_states, response_log_probs
 from hs2lib.engine.trees import pack
 from hs2lib.group import ATTRIBUTES
@@ -52,7 +53,8 @@ def run_cell(name, **values):
     )
     known = {"torch": torch, "F": F, "np": np, "policy": policy, "saved": saved, "setup": None}
     known |= {"sets": sets, "grade": grade, "seed": 0, "tier": "smoke", "learning_rate": 1e-3}
-    known |= {"n_samples": 4}
+    known |= {"n_samples": 4, "a_few": a_few}
+    known |= {"weights": np.array(head_weights("goodness", ATTRIBUTES))}
     namespace = known | values
     exec(compile(cell(name, "whole"), f"{name}, whole", "exec"), namespace)
     return namespace

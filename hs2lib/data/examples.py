@@ -1,0 +1,22 @@
+"""A few groups to look at, or to train on in a cell."""
+
+from collections.abc import Sequence
+
+from hs2lib.group import Group
+from hs2lib.world import sets
+
+
+def a_few(groups: Sequence[Group], n: int) -> list[Group]:
+    """The first n groups; of real ones the quarter of them with the shortest texts, two at least.
+
+    A loop without micro-batches holds all of them in memory at once. Paper: silent.
+    """
+    first = list(groups[:n])
+    if sets.is_generated(first):
+        return first
+
+    def length(group: Group) -> int:
+        turns = sum(len(turn.text) for turn in group.prompt)
+        return sum(turns + len(response.text) for response in group.responses) or turns
+
+    return sorted(first, key=length)[: max(2, n // 4)]
