@@ -120,16 +120,15 @@ def own_file_words(args: argparse.Namespace, names: list[str]) -> list[str]:
 
 
 def classifier_in_words(run: str, tier: str) -> str:
-    """Where a complete run left a classifier, what it is worth, and what scores with it.
+    """Where a complete run left a classifier, and what scores with it.
 
     "" where it left none: only a reward model of one's own rows is written as a classifier.
     """
     folder = runs() / tier / run / "classifier"
     if not folder.is_dir() or not key.result(run, tier, key.COMPUTE).exists():
         return ""
-    verdict = (folder.with_name("model") / "verdict.txt").read_text().strip()
     script = os.path.relpath(folder / "use.py")
-    return f"{verdict}\nA transformers classifier: python {script} scores with it\n"
+    return f"A transformers classifier: python {script} scores with it\n"
 
 
 # What defines a run.
