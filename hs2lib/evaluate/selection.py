@@ -1,7 +1,7 @@
 """The checkpoint of a policy's training that a judge finds best on MT-Bench.
 
 chosen = choose(policy, result, recipe)
-chosen.result.best_step, chosen.table, chosen.caption
+chosen.result.best_step, chosen.table
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,11 @@ class Chosen:
 
     result: as it was, but for its `best_step`.
     table: the grades of every checkpoint; None where there is no judge.
-    caption: what was sampled for the grades; "" where there is no judge.
     read: the files that were read, as `hs2lib.paths.digests_by_place`.
     """
 
     result: TrainingResult
     table: pd.DataFrame | None = None
-    caption: str = ""
     read: dict[str, str] = field(default_factory=dict)
 
 
@@ -96,11 +94,7 @@ def choose(
     best = table["mean"].argmax()
     best_step = int(table.step[best])
     checkpoints.load_weights(trained, folders[best])
-    caption = (
-        f"{questions.title}, {len(folders)} x {2 * len(questions)} answers "
-        f"of at most {recipe.eval_tokens:,} tokens, by {recipe.judge}: step {best_step} is taken."
-    )
-    return Chosen(replace(result, best_step=best_step), table, caption, read)
+    return Chosen(replace(result, best_step=best_step), table, read)
 
 
 def graded(
