@@ -394,3 +394,17 @@ def reports_read(
         for name in names:
             manifests[f"{prefix}{name}"] = manifest(name, other_tier)
     return dict(sorted(manifests.items()))
+
+
+def threads(run: str, tier: str, cores: int) -> int:
+    """How many threads a job gets.
+
+    Jobs that train a model get all cores and run one by one. The others get one thread and run side
+    by side. Two busy jobs of two threads each collapse on two cores, and the small base gains
+    nothing by a second thread.
+    """
+    if about(run)["gpu"] == 0:
+        return 1
+    if tier in SMALL_WORLD and resolved(run, tier)[1].get("model_name", "postcards") in SMALL_BASES:
+        return 1
+    return cores
