@@ -1,10 +1,9 @@
-"""Reward models made of saved ones: begun from one, or extrapolated from two.
+"""Reward models that begin from a saved one.
 
     model = begun(load_reward_model("regression"), ["reward"])
-    extrapolated(load_reward_model("weak"), load_reward_model("strong")).save("new folder")
 
 Paper: silent. HelpSteer2-Preference (arXiv 2410.01257) begins Bradley-Terry from the weights of a
-regression on helpfulness, head included, and then extrapolates from the one through the other.
+regression on helpfulness, head included.
 """
 
 from collections.abc import Sequence

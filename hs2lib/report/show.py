@@ -29,9 +29,7 @@ def _labels(group: Group, response: Response) -> str:
     return ", ".join(rated) or "unrated"
 
 
-def answers_html(
-    group: Group, shown: Sequence[Answer], longest: int = 1500, *, columns: bool = False
-) -> str:
+def answers_html(group: Group, shown: Sequence[Answer], longest: int = 1500) -> str:
     """A prompt and answers to it as HTML. All text is escaped.
 
     Answers to a prompt of the small world have a sign before each sentence, what they lack in a
@@ -42,7 +40,6 @@ def answers_html(
         group: the prompt; its own responses are not shown.
         shown: the answers.
         longest: characters from which on an answer to a real prompt is cut, which the page says.
-        columns: whether answers stand side by side, where the page is wide enough.
     """
     marked = []
     truths = []
@@ -61,7 +58,6 @@ def answers_html(
         kinds=marks.KINDS,
         legend=legend,
         longest=longest,
-        columns=columns,
         roles=style.ROLES,
         edge=style.PALE_GREY,
     )

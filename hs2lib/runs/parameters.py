@@ -212,6 +212,7 @@ def _read_line(
         ParameterError: papermill would misread the line, or it has another form.
     """
     assignment, mark, comment = text.rpartition("  # ")
+    comment = comment.removesuffix("\n)")  # a long line, as `ruff format` breaks it
     name, _, kind = assignment.partition(" = ")[0].partition(": ")
     is_known = kind in TYPES and (kind == "dict") == (name == "recipe")
     is_misread = (assignment + comment).count("=") > 1 or "|" in assignment + comment

@@ -90,7 +90,7 @@ class Rows(Settings):
     dataset: str = setting("helpsteer2", "data set")
     source: str = setting("postcards", "where its rows come from", one_of=names.SOURCES)
     split: str = setting("train", "which split of it", one_of=names.SPLITS)
-    n_prompts: int = setting(1000, "prompts to generate when source is embedded", 10, 10_000_000)
+    n_prompts: int = setting(1000, "prompts to generate when source is postcards", 10, 10_000_000)
 
 
 class Begun(Settings):
@@ -178,10 +178,7 @@ class Measured(Scored):
         "validation", "which split of them, never one trained on", one_of=names.SPLITS
     )
     n_eval_prompts: int = setting(8, "held-out prompts to respond to", 1, 100_000)
-    n_eval_samples: int = setting(1, "responses to each", 1, 1000)
     eval_tokens: int = setting(12, "longest of them, tokens", 1, 100_000)
-    eval_temperature: float = setting(0.7, "of sampling them", 0, 10)
-    eval_top_p: float = setting(0.9, "share of the probability that they are sampled from", 0.01, 1)
 
 
 class Endpoint(Settings):
@@ -232,22 +229,6 @@ class Aligned(Measured, Trained, Grader, Recipe):
     def resampled(self) -> dict:
         """How intervals are made: `n_boot` and `seed` of `hs2lib.evaluate`."""
         return {"n_boot": self.n_boot, "seed": self.seed}
-
-    @property
-    def evaluation(self) -> dict:
-        """How a policy answers held-out prompts and is scored.
-
-        These are options of `hs2lib.evaluate.policies.evaluate`.
-        """
-        return {
-            "n": self.n_eval_samples,
-            "temperature": self.eval_temperature,
-            "top_p": self.eval_top_p,
-            "max_new_tokens": self.eval_tokens,
-            "seed": self.seed,
-            **self.inference,
-            "weighting": self.weighting,
-        }
 
 
 class DPO(Begun, OwnRatings, Limited, Rows, Aligned):
@@ -368,11 +349,6 @@ class Compared(Served, Sampled, Rows):
             "autocast": self.autocast,
         }
 
-    @property
-    def evaluation(self) -> dict:
-        """How a policy answers held-out prompts and is scored, and by which backend."""
-        return super().evaluation | {"backend": self.backend}
-
 
 class IterativeDPO(Begun, Compared, Written, Aligned):
     """Notebook 09. Paper: section 4.3."""
@@ -460,7 +436,6 @@ class SteerLM(Begun, Steered, OwnRatings, Supervised, Tempered, Limited, Rows, A
     )
     steer_levels: tuple = setting((0, 4), "levels that each attribute is asked for", 0, 4)
     n_steer_prompts: int = setting(4, "held-out prompts to steer on", 1, 100_000)
-    n_steer_samples: int = setting(2, "responses to each under each level", 1, 1000)
     steer_tokens: int = setting(16, "longest steered response, tokens", 1, 100_000)
 
 
@@ -486,14 +461,6 @@ class SteerLM2(Begun, Steered, Compared, Aligned):
     by_length: bool = setting(
         False, "divide the loss of a group by its mean length; reference code: yes"
     )
-    toy_groups: int = setting(
-        4000, "groups by which the toy's bias and variance are measured", 100, 10_000_000
-    )
-    toy_steps: int = setting(150, "steps of the toy's descent", 10, 100_000)
-    real_prompts: int = setting(
-        2, "prompts by which the variance of the policy's gradient is measured", 1, 1000
-    )
-    real_groups: int = setting(3, "groups of n samples for each of them", 2, 1000)
 
 
 class RewardBench(OwnRows, Resampled, Limited):
@@ -501,7 +468,7 @@ class RewardBench(OwnRows, Resampled, Limited):
 
     source: str = setting("postcards", "where the pairs come from", one_of=names.SOURCES)
     n_per_section: int = setting(
-        50, "pairs to generate for each section when source is embedded", 4, 1_000_000
+        50, "pairs to generate for each section when source is postcards", 4, 1_000_000
     )
     limit: int = setting(0, "take only so many pairs of each subset, or 0 for all", 0, 100_000)
     prior_sets: bool = setting(False, "also the four prior sets, from the Hub")
@@ -549,7 +516,7 @@ class RewardBenchmarks(Resampled, Limited):
     )
     source: str = setting("postcards", "where the questions come from", one_of=names.SOURCES)
     n_per_part: int = setting(
-        4, "questions to generate for each part when source is embedded", 1, 100_000
+        4, "questions to generate for each part when source is postcards", 1, 100_000
     )
     limit: int = setting(0, "take only so many questions of each part, or 0 for all", 0, 100_000)
     answered_by: str = setting("gpt-4o", "whose answers JudgeBench's are", one_of=names.JUDGEBENCH)
@@ -558,9 +525,6 @@ class RewardBenchmarks(Resampled, Limited):
     )
     weighting: str = setting(
         "", 'head weights: a row of Table 3, goodness, text as quality:1, or "" for the paper\'s'
-    )
-    published_row: str = setting(
-        "", 'row of the published tables that this model reproduces, or "" for none'
     )
     seed: int = setting(0, "of the generator, random answers and the bootstrap", 0, 2**32 - 1)
     control_text: str = setting(
@@ -593,7 +557,6 @@ class Answered(Settings):
 class Evaluation(Steered, Answered, Served, Grader, Scored):
     """Notebook 13. Paper: section 4.1, Table 4, appendix H."""
 
-    source: str = setting("embedded", "where the questions come from", one_of=names.SOURCES)
     models: tuple = setting(
         (), "what to measure in place of the notebooks' policies, each title=folder"
     )
@@ -646,24 +609,6 @@ class Evaluation(Steered, Answered, Served, Grader, Scored):
         """How answers are sampled: options of `hs2lib.evaluate.questions.generate`."""
         return {"backend": self.backend, "batch": self.batch, "autocast": self.autocast}
 
-    @property
-    def eval_tokens(self) -> int:
-        """Longest answer to a held-out prompt that is shown, tokens."""
-        return self.answer_tokens
-
-    @property
-    def eval_top_p(self) -> float:
-        """Share of the probability that shown answers are sampled from; paper: section 4.3."""
-        return 0.9
-
-    @property
-    def lengths(self) -> str:
-        """How long an answer may be, in words."""
-        words = f"answers of at most {self.answer_tokens:,} tokens"
-        if self.pair_tokens:
-            words += f", {self.pair_tokens:,} in pairs"
-        return words
-
     def longest(self, benchmark: str) -> int:
         """How long an answer to a benchmark may be, tokens.
 
@@ -688,18 +633,3 @@ class Collection(Endpoint):
     )
     top_weight: float = setting(2.0, "weight of complexity 5 against the other levels", 0.1, 10)
     n_candidates: int = setting(16, "candidates for each assistant turn", 2, 1000)
-    first_annotators: int = setting(
-        3, "annotators who rate every response; paper: section 2.1", 1, 5
-    )
-    most_annotators: int = setting(
-        5, "annotators of a response in disagreement; paper: section 2.1", 1, 5
-    )
-    recruit_above: float = setting(
-        2.0, "helpfulness spread above which more are asked, points", 0, 4
-    )
-    keep_by: str = setting(
-        "helpfulness", "what the three kept must agree on", one_of=("helpfulness", "all", "each")
-    )
-    max_spread: float = setting(
-        2.0, "helpfulness spread a released response may have, points", 0, 4
-    )

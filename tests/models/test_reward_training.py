@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from cells import source
 from shared_models import share_models
 from tiny_training import made, tiny
 
@@ -207,22 +206,6 @@ def test_adapters_are_put_on_as_the_recipe_says():
     reward_training.train(model, prepared(), setup_of(method="lora", lora_rank=2))
     trained = [name for name, weight in model.named_parameters() if weight.requires_grad]
     assert trained and all("lora" in name or name.startswith("head") for name in trained)
-
-
-def test_what_is_learnt_by_heart_are_responses_that_differ():
-    """Of two equal ones none can be learnt to be the better: among pairs of preferences they were the shortest."""
-
-    def chosen(groups) -> list[str]:
-        names = {"data": Parts({"train": groups}, Loaded(groups, "by hand", False))}
-        exec(source(NOTEBOOK, "overfit"), names)
-        return [one.id for one in names["few"]]
-
-    texts = [("a", "a")] * 3 + [("abcd", "abce")] + [("abc", "abd")] * 4
-    groups = [group(str(i), both) for i, both in enumerate(texts)]
-    assert chosen(groups) == ["4", "5", "6", "7"]
-    tied = [replace(one, preference=0.0) for one in groups[4:]]
-    compared = [replace(groups[3], preference=2.0)]
-    assert chosen(tied + compared) == ["3", "4", "5", "6"]
 
 
 @pytest.mark.slow
