@@ -32,7 +32,7 @@ def check_generated(questions: Questions) -> None:
 
 
 def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -> list[Verdict]:
-    """Verdicts by the true attributes of answers to last turns, which alone have a task.
+    """Verdicts by the true attributes of answers.
 
     Paper: silent. In MT-Bench a verdict is a grade from 1 to 10, linear in the weighted sum of the
     true attributes. In Arena Hard and AlpacaEval it says whether the answer is truly better than

@@ -31,7 +31,6 @@ from hs2lib.world.cards import (
     seed_and_item,
     write,
 )
-from hs2lib.world.pairs import Closed
 from hs2lib.world.sets import WRITERS, source
 
 BENCHMARKS = ("MT-Bench", "Arena Hard", "AlpacaEval 2")
@@ -53,6 +52,14 @@ class Asked(NamedTuple):
     group: Group
     category: str
     baseline: str
+
+
+class Closed(NamedTuple):
+    """A question about one fact: its right value and those of other things."""
+
+    question: str
+    right: str
+    wrong: list[str]
 
 
 def asked(benchmark: str, n: int, seed: int = 0) -> list[Asked]:
@@ -137,9 +144,6 @@ def shown(answer: Group) -> Group:
 
 def closed(n: int, seed: int = 0) -> list[Closed]:
     """Questions in the form of TruthfulQA, each about another fact.
-
-    A base has read all facts. `pairs.closed` has only those that no training prompt asks for, which
-    are few.
 
     Raises ValueError where there are fewer than n facts.
     """

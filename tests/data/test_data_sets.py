@@ -307,7 +307,7 @@ def test_the_small_world_is_marked_as_generated():
     assert both.generated and "generated" in both.source and "seed 1" in both.source
     assert [len(loaded.groups) for loaded in (both, *parts)] == [40, 40, 40]
     assert [{card_of(g.id).is_reserved for g in part.groups} for part in parts] == [{False}, {True}]
-    assert {part.source for part in parts} == {"small world (generated), seed 1, 40 prompts"}
+    assert {part.source for part in parts} == {"postcards (generated), seed 1, 40 prompts"}
     assert any(
         r.ratings
         for g in load("helpsteer2-disagreements", "postcards", n_prompts=4).groups

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hs2lib.group import Group, Response, Turn
 from hs2lib.report import show
 from hs2lib.world import sets
-from hs2lib.world.cards import card_of
+from hs2lib.world.cards import card_of, faultless, write
 
 
 def words_of(html):
@@ -15,11 +15,11 @@ def words_of(html):
 
 def test_an_answer_of_the_small_world_is_marked_and_judged():
     group = next(sets.groups(1, seed=4, split="train"))
-    best = sets.without_faults(group).responses[0].text
+    card = card_of(group.id)
+    best = write(card, faultless(card))
     html = show.answers_html(group, [show.Answer("SFT", best, "greedy", 3.25)])
     assert "7.60" in words_of(html) and "3.25" in words_of(html)
-    asked = card_of(group.id).asked
-    assert words_of(html).count("✓") == asked + 1  # and once in the legend
+    assert words_of(html).count("✓") == card.asked + 1  # and once in the legend
 
 
 def test_an_answer_to_a_real_prompt_has_no_marks():
