@@ -257,9 +257,6 @@ def _completed_runs(tier: str, root: Path) -> list[CompletedRun]:
     return [run for seeds in seeds_of(tier, notebooks, root).values() for run in seeds]
 
 
-# The small world's own Tables 3 and 4.
-
-
 def _why(
     table: str,
     row: str,
