@@ -1,6 +1,6 @@
 """Readers of RewardBench 2, RM-Bench and JudgeBench: a question with all its answers is a group.
 
-    benchmark = load("RM-Bench", "folder")   # or "hub", or "embedded": generated ones
+    benchmark = load("RM-Bench", "folder")   # or "hub", or "postcards": generated ones
     benchmark.groups[0].responses            # each has the label right, 1 or 0
     benchmark.title                          # "partial RM-Bench (798 of 1,327 questions; ..)"
 

@@ -21,7 +21,6 @@ from hs2lib.evaluate.questions import (
 )
 from hs2lib.evaluate.truth import check_generated
 from hs2lib.group import Group
-from hs2lib.models import saved
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.paper import head_weights
 from hs2lib.runs.setup import Setup
@@ -52,19 +51,6 @@ class Graders:
         if benchmark in self.endpoints:
             return self.endpoints[benchmark].model
         return self.judge
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """Who grades which benchmark."""
-        rows = [(benchmark, self.named(benchmark)) for benchmark in PROTOCOLS]
-        return pd.DataFrame(rows, columns=["benchmark", "graded by"])
-
-    @property
-    def key_missing(self) -> str:
-        """What to do where an endpoint needs a key that is not set; "" where nothing is missing."""
-        if not self.endpoints:
-            return ""
-        return self.endpoints["MT-Bench"].key_missing()
 
 
 def choose_graders(setup: Setup, asked: Sequence[Questions]) -> Graders:
@@ -100,13 +86,6 @@ def choose_graders(setup: Setup, asked: Sequence[Questions]) -> Graders:
     for template in templates.values():
         read |= template.read
     return Graders(recipe.judge, endpoints, templates, read)
-
-
-def reward_model(setup: Setup) -> RewardModel | None:
-    """The reward model that scores the answers, where the recipe's `judge` is reward_model."""
-    if setup.recipe.judge != "reward_model":
-        return None
-    return saved.reward_model(setup)
 
 
 def rewards(

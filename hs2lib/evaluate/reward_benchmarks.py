@@ -3,8 +3,6 @@
     benchmarks = load(setup)                                     # by name
     scored = score(benchmarks, model, setup)                     # resumes a killed run
     results = evaluate(scored, weights, setup)                   # model, longest, shortest, random
-    table(results)                                               # each number with its interval
-    published("rm-bench", results, row="")                       # beside published models
 
 The three benchmarks are three modules: `rewardbench_2`, `rm_bench`, `judgebench`. Each says what a
 question adds to its sums, and what the sums make. Three rules read nothing: the longest answer is
@@ -18,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from hs2lib.beyond import BEYOND, ROWS
+from hs2lib.beyond import BEYOND
 from hs2lib.data import reward_benchmarks as sets
 from hs2lib.data.reward_benchmarks import RewardBenchmark, texts_of
 from hs2lib.evaluate import judgebench, rewardbench_2, rm_bench
@@ -26,7 +24,6 @@ from hs2lib.evaluate.score import reasons
 from hs2lib.evaluate.score import score as score_responses
 from hs2lib.group import Group
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.report import verdict
 from hs2lib.report.answers import Answer
 from hs2lib.runs.setup import Setup
 from hs2lib.stats.bootstrap import bootstrap, difference, inside
@@ -299,16 +296,6 @@ def _beside(of_model: pd.DataFrame, differences: Mapping[str, pd.DataFrame]) -> 
     return pd.DataFrame(rows, columns=columns)
 
 
-def drawn(results: Mapping[str, Result]) -> pd.DataFrame:
-    """The numbers to draw, those of the parts and overall: name, by, value, low, high, chance."""
-    frames = []
-    for name, result in results.items():
-        rows = result.numbers[(result.numbers.level == "") & result.numbers.value.notna()].copy()
-        rows["benchmark"] = _called(name, result)
-        frames.append(rows)
-    return pd.concat(frames, ignore_index=True)
-
-
 # Styles
 
 
@@ -324,74 +311,7 @@ def styles(result: Result, who: str = MODEL) -> pd.DataFrame:
     return pd.DataFrame(share, index=right, columns=wrong)
 
 
-# Published models
-
-
-def published(table_id: str, results: Mapping[str, Result], row: str = "") -> pd.DataFrame:
-    """The published numbers of a benchmark beside ours, each judged by `hs2lib.report.verdict`.
-
-    Only a model that was named as one of the rows, on the whole benchmark, is judged. Everything
-    else is "not run at this tier" or says why it cannot be compared.
-
-    Args:
-        table_id: a table of `hs2lib.beyond.BEYOND`.
-        results: of `evaluate`.
-        row: the row that our model reproduces, or "" for none.
-
-    Returns: columns row, mark, source, column, published, ours, low, high, difference, verdict.
-
-    Raises KeyError for a row that no published table has.
-    """
-    known = BEYOND[table_id]
-    if row and not any(row in about for about in ROWS.values()):
-        rows = sorted({name for about in ROWS.values() for name in about})
-        raise KeyError(f"no published row {row!r}; there are: {', '.join(rows)}")
-    frame = pd.Series(known.values, dtype=float, name="paper").rename_axis(["row", "column"])
-    frame = frame.reset_index()
-    ours = _ours(table_id, results)
-    about = [ROWS[table_id][name] for name in frame.row]
-    frame["mark"] = [of_row.mark for of_row in about]
-    frame["source"] = [of_row.source for of_row in about]
-    nothing = (np.nan, np.nan, np.nan, "")
-    cells = []
-    for name, column in zip(frame.row, frame.column, strict=True):
-        cells.append(ours.get(column, nothing) if name == row else nothing)
-    columns = ["ours", "low", "high", "not comparable"]
-    frame[columns] = pd.DataFrame(cells, columns=columns)
-    frame["difference"] = frame.ours - frame.paper
-    frame["verdict"] = verdict.judge(frame, known)
-    frame = frame.rename(columns={"paper": "published"})
-    kept = ["row", "mark", "source", "column", "published", "ours", "low", "high", "difference"]
-    return frame[[*kept, "verdict"]]
-
-
-def _ours(
-    table_id: str, results: Mapping[str, Result]
-) -> dict[str, tuple[float, float, float, str]]:
-    """By column of a published table: our value, its interval, and why it is not comparable."""
-    cells = {}
-    for name, result in results.items():
-        reason = "" if result.benchmark.complete else result.benchmark.title
-        for number in result.of(MODEL).itertuples():
-            column = _column(table_id, name, number.part, number.level)
-            if column:
-                cells[column] = (number.value, number.low, number.high, reason)
-    return cells
-
-
-def _column(table_id: str, name: str, part: str, level: str) -> str:
-    """The column of a published table that has a number of a benchmark; "" where none has.
-
-    The table "boards" has the overall of each benchmark. RM-Bench's own has the levels of the
-    overall as easy, normal and hard.
-    """
-    if table_id == "boards":
-        return name if (part, level) == ("overall", "") else ""
-    if PUBLISHED[name] != table_id:
-        return ""
-    if part == "overall" and level:
-        return level
-    return "" if level else part
+# Published outputs
 
 
 def golden(source: str) -> tuple[pd.DataFrame, dict[str, str]]:
@@ -415,9 +335,6 @@ def golden(source: str) -> tuple[pd.DataFrame, dict[str, str]]:
             rows.append((model, column, share, printed, share - printed))
     columns = ["model", "column", "worked out (%)", "published (%)", "difference"]
     return pd.DataFrame(rows, columns=columns), read
-
-
-# Beside RewardBench
 
 
 # Answers to look at
@@ -478,8 +395,3 @@ def miss(result: Result, who: str = MODEL) -> Miss | None:
 
 
 # In words
-
-
-def _called(name: str, result: Result) -> str:
-    """What a benchmark is called: generated questions have only its form."""
-    return f"{name}'s form, generated" if result.benchmark.generated else name

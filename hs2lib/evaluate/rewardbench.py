@@ -3,7 +3,7 @@
     benchmark = rewardbench.load_benchmark(setup)
     reward_model = rewardbench.load_model(setup)
     scored = rewardbench.score_pairs(benchmark, reward_model, setup)  # resumes a killed run
-    results = rewardbench.evaluate_scored(scored, weights, setup)     # beside two rules of length
+    result = rewardbench.evaluate(benchmark, scored.values @ w)       # of the pairs scored
 
 A pair is right if the chosen response scores higher; a tie is wrong. A section is the mean of its
 subsets weighted by their rows. The exception is math-prm, which counts as 984 rows, so that maths
@@ -52,7 +52,7 @@ PRIOR_SETS = ("anthropic_helpful", "anthropic_hhh", "shp", "summarize")
 BAR_FROM = 200  # pairs from which on a bar is worth its line
 
 # The bases of notebook 05 that are named otherwise in words.
-BASES_IN_WORDS = {"embedded": "SmolLM2-135M-Instruct", "small": "the small one"}
+BASES_IN_WORDS = {"embedded": "SmolLM2-135M-Instruct", "postcards": "that of the postcards"}
 
 
 def subset_of(pair: Group) -> str:
@@ -245,7 +245,7 @@ def load_model(setup: Setup) -> RewardModel:
     elif folder.is_dir():
         model = load_reward_model(folder)
     elif setup.tier == "smoke":
-        model = RewardModel.new("small", seed=recipe.seed)
+        model = RewardModel.new("postcards", seed=recipe.seed)
     else:
         raise FileNotFoundError(
             f"{folder}: no reward model; first hs2 run --tier {setup.tier} 05, or set model"

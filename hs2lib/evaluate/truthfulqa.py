@@ -41,7 +41,7 @@ from hs2lib.evaluate.questions import Questions, share
 from hs2lib.group import Group, Response, Turn
 from hs2lib.stats.bootstrap import inside
 from hs2lib.world import sets
-from hs2lib.world.questions import closed
+from hs2lib.world.questions import closed, facts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -239,9 +239,12 @@ def _group(id: str, question: str, mc1_labels: Mapping, mc2_labels: Mapping, sou
 def _postcards(n: int, seed: int) -> MultipleChoice:
     """Questions about facts of the postcards: one true answer and four false ones.
 
-    MC2 has each in a second wording too. Six more questions are the primer. Raises ValueError as
-    `hs2lib.world.questions.closed`.
+    MC2 has each in a second wording too. Six more questions are the primer. Raises ValueError where
+    there are fewer facts.
     """
+    most = len(facts()) - 6
+    if not 1 <= n <= most:
+        raise ValueError(f"the postcards have facts for 1 to {most} questions, got n={n}")
     *asked, one, two, three, four, five, six = closed(n + 6, seed)
     source = f"{sets.GENERATED}, seed {seed}"
     groups = []

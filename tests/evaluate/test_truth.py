@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hs2lib.corpus.grade import true_attributes
 
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
 from hs2lib.evaluate.truth import by_truth
 from hs2lib.group import Group, Response
+from hs2lib.world.cards import card_of
+from hs2lib.world.grade import true_ratings
 
 PAIRS = [(arena_hard, 4), pytest.param(alpaca_eval, 24, marks=pytest.mark.slow)]
 
@@ -56,7 +57,8 @@ def test_a_grade_is_linear_in_the_truth():
     ]
     grades = mt_bench.score(asked, replies, by_truth(asked, replies), n_boot=100)
     expected = [
-        1 + 9 * true_attributes(reply)[0] @ [0.65, 0.8, 0.45, 0, 0] / 7.6 for reply in replies
+        1 + 9 * true_ratings(card_of(group.id), "") @ [0.65, 0.8, 0.45, 0, 0] / 7.6
+        for group in asked.groups
     ]
     np.testing.assert_allclose(grades.values, expected)
     assert 1 <= grades.overall[0] < 6

@@ -255,9 +255,7 @@ def test_another_policy_or_precision_does_not_pass_for_the_first(policy, tmp_pat
 def test_a_broken_policy_is_named_with_the_question(policy):
     with torch.no_grad():
         policy.backbone.model.norm.weight[0] = torch.nan
-    with pytest.raises(
-        ValueError, match=r"question generated/0/\d: a log-probability is not finite"
-    ):
+    with pytest.raises(ValueError, match=r"question closed/0/\d: a log-probability is not finite"):
         score(truthfulqa.load("postcards", n=2), policy, progress=False)
 
 
@@ -292,8 +290,8 @@ def test_figures_are_means_over_questions_with_an_interval(policy):
     with pytest.raises(ValueError, match="scores of 4 other questions"):
         evaluate(truthfulqa.load("postcards", n=4, seed=1), frame(benchmark, 1, 1))
     real = score(benchmark, policy, progress=False)
-    assert real.chance1.tolist() == [0.25] * 4 and real.chance2.tolist() == [1 / 3] * 4
-    assert (real.true == 2).all() and (real.false == 4).all()
+    assert real.chance1.tolist() == real.chance2.tolist() == [0.2] * 4
+    assert (real.true == 2).all() and (real.false == 8).all()
 
 
 def made(n):
@@ -491,7 +489,7 @@ def test_generated_questions_have_known_answers():
     )
     for group in benchmark.groups:
         labels = np.array([answer.labels for answer in group.responses])
-        assert len({answer.text for answer in group.responses}) == len(labels) == 6
+        assert len({answer.text for answer in group.responses}) == len(labels) == 10
         assert np.nansum(labels, axis=0).tolist() == [1, 2]
         assert f"Q: {group.prompt[0].text}\n" not in benchmark.primer
     assert str(truthfulqa.load("postcards", n=60, seed=4)) == str(benchmark), "one seed, one set"
