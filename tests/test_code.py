@@ -227,7 +227,9 @@ def test_a_cell_with_commands_of_ipython_counts_by_its_text_and_its_imports():
 def test_data_files_count_by_their_bytes_and_the_look_of_the_site_does_not():
     parts = code.parts(["hs2lib.world.cards", "hs2lib.report.templates", "hs2lib.paper"])
     assert "hs2lib/world/facts/animal.tsv" in parts and "hs2lib/paper/table-4.csv" in parts
-    assert "hs2lib/report/pages/table.txt" in parts and "hs2lib/report/pages/page.css" not in parts
+    assert (
+        "hs2lib/report/pages/answers.html" in parts and "hs2lib/report/pages/page.css" not in parts
+    )
 
 
 def test_no_module_that_computes_takes_a_value_from_one_that_draws():

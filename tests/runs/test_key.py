@@ -263,7 +263,7 @@ EDITS = {
         "draws",
     ),
     "how a report is written": ("hs2lib/report/report.py", "", "MORE = 1\n", "draws"),
-    "how a group is shown": ("hs2lib/report/pages/group.html", "", "<hr>\n", "draws"),
+    "how a group is shown": ("hs2lib/report/pages/answers.html", "", "<hr>\n", "draws"),
     "the notebook's prose": ("notebooks/01_data.ipynb", "Some prose.", "Better prose.", "draws"),
     "a comment in a cell": (
         "notebooks/01_data.ipynb",
