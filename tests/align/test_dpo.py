@@ -306,7 +306,8 @@ def test_pairs_are_made_by_another_rule_too_and_say_so(tmp_path):
     assert [pair.responses for pair in pairs.training] == [
         pair.responses[::-1] for pair in control.training
     ]
-    assert pairs.counts["train"]["groups"] == 16 and pairs.counts["validation"]["groups"] == 4
+    assert pairs.counts["train"]["groups"] + pairs.counts["validation"]["groups"] == 20
+    assert len(pairs.training) == pairs.counts["train"]["pairs"] > 0
     assert not pairs.of_paper and pairs.held_out is None
 
 

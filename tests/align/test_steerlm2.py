@@ -360,7 +360,6 @@ def test_the_three_log_probabilities_are_those_of_plain_forward_passes(models, s
         )
         np.testing.assert_allclose(one.attributes, expected, rtol=1e-4)
         np.testing.assert_allclose(np.exp(one.log_weights).sum(), 1)
-    assert steerlm2.distances(policy, weighed).min() > 0
     rows = steerlm2.table(weighed)
     assert len(rows) == 16 and rows.groupby("prompt").weight.sum().round(9).eq(1).all()
 

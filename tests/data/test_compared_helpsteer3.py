@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hub_server import asked
 from made_rows import caught, write
 from shared_models import share_models
 
 from hs2lib.align import dpo
-from hs2lib.data import tables
 from hs2lib.data.load import SETS, load
 from hs2lib.data.pairs import Benchmark
 from hs2lib.evaluate import rewardbench, weights
@@ -156,18 +156,14 @@ def test_a_bad_row_is_one_clear_error_or_is_set_aside(tmp_path, bad, field, word
 def test_agreement_of_its_raters_by_the_functions_of_notebook_03(folder):
     """Rows of two raters beside rows of three; kappa is that of the same numbers typed in."""
     groups = load(NAME, "folder", folder=folder, split="train").groups
-    preferences, number = tables.preferences_array(groups)
-    nan = np.nan
-    by_hand = np.array([[-2, -2, -3], [0, 1, -1], [3, 2, nan], [1, 1, 0]])
-    np.testing.assert_array_equal(preferences[:, :, 0], by_hand)
-    assert number.tolist() == [0, 1, 2, 3]
-    kappa = agreement.weighted_kappa(preferences[:, :, 0], range(-3, 4), n_boot=0).estimate
+    assert [group.preferences for group in groups] == [(-2, -2, -3), (0, 1, -1), (3, 2), (1, 1, 0)]
+    preferences = pd.DataFrame(group.preferences for group in groups).to_numpy(float)
+    kappa = agreement.weighted_kappa(preferences, range(-3, 4), n_boot=0).estimate
     # All pairs of slots: ten in one order, whose squares are 0, 1, 1, 1, 1, 4, 1, 0, 1, 1.
     pairs = [(-2, -2), (-2, -3), (-2, -3), (0, 1), (0, -1), (1, -1), (3, 2), (1, 1), (1, 0), (1, 0)]
     both_orders = np.array(pairs + [(b, a) for a, b in pairs])
     expected = np.mean((both_orders[:, :1] - both_orders[:, 1]) ** 2)
     assert kappa == pytest.approx(1 - 1.1 / expected)
-    assert tables.preferences_array([])[0].shape == (0, 0, 1)
 
 
 def test_reward_models_and_dpo_take_its_preferences(folder):

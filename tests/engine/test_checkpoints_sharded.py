@@ -32,7 +32,7 @@ from hs2lib.align import dpo, sft, steerlm, steerlm2
 from hs2lib.data.load import Loaded
 from hs2lib.data.pairs import load_pairs
 from hs2lib.engine import checkpoints
-from hs2lib.evaluate import response_rows, rewardbench
+from hs2lib.evaluate import rewardbench
 from hs2lib.models import baselines, rollout
 from hs2lib.models.backbones import STREAM, tiny_model
 from hs2lib.models.policy import Policy, load_policy
@@ -284,15 +284,15 @@ def shared_out(folder: Path) -> None:
 
 def evaluated(folder: Path) -> pd.DataFrame:
     """What the end of notebooks 05 and 07 to 12 does: answers, their scores, log-probabilities, and a saved model."""
-    policy, judge, start = (
-        load_policy(tiny_model()),
-        RewardModel.new(tiny_model(), seed=1),
-        load_policy(tiny_model()),
-    )
-    prompts = list(sets.groups(3, seed=1))
-    frame = response_rows.evaluate(
-        policy.lora(4, 8.0), prompts, judge, start, name="one", file=folder / "kept", **HOW
-    )
+    policy, judge = load_policy(tiny_model()), RewardModel.new(tiny_model(), seed=1)
+    prompts, kept = list(sets.groups(3, seed=1)), folder / "kept"
+    policy.lora(4, 8.0)
+    sampled = rollouts(policy, prompts, file=kept / "answers.jsonl", **HOW)
+    scores = judge.score(sampled, cache=kept / "scores")
+    log_probs, _ = policy.log_probs(sampled, cache=kept / "log-probs")
+    frame = pd.DataFrame(scores.double().numpy(), columns=judge.attributes)
+    frame["log_prob"] = log_probs.double().numpy()
+    frame["text"] = [response.text for group in sampled for response in group.responses]
     judge.lora(4, 8.0)
     for model in (policy, judge) if policy.root else ():
         checkpoints.shard(model)  # as a training does

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from hs2lib.corpus.grade import true_attributes
 
 from hs2lib.align.sft import best_paths, items
 from hs2lib.engine import checkpoints
@@ -15,6 +14,7 @@ from hs2lib.train import recipes
 from hs2lib.train.objectives import sft as sft_objective
 from hs2lib.train.trainer import Outputs, fit
 from hs2lib.world import sets
+from hs2lib.world.questions import true_goodness
 
 
 def policy_and_training(folder, **changes):
@@ -99,8 +99,8 @@ def test_without_all_its_checkpoints_no_judge_chooses_and_without_a_judge_nothin
 
 
 @pytest.mark.slow
-def test_in_the_small_world_the_truth_chooses_by_answers_to_last_turns(tmp_path):
-    """Each grade worked out again from greedy answers to the second turns, under SteerLM's label."""
+def test_in_the_small_world_the_truth_chooses_by_answers_to_both_turns(tmp_path):
+    """Each grade worked out again from greedy answers, under SteerLM's label."""
     policy, recipe, result = policy_and_training(tmp_path, judge="truth")
     label = "helpfulness:4"
     chosen = selection.choose(policy, result, recipe, label=label)
@@ -113,10 +113,9 @@ def test_in_the_small_world_the_truth_chooses_by_answers_to_last_turns(tmp_path)
         answers = selection.generate(
             policy, questions, max_new_tokens=4, label=label, progress=False
         )
-        truth = np.concatenate(
-            [true_attributes(answer) for answer in answers if answer.id.endswith("/2")]
-        )
-        grades[step] = (1 + 9 * truth[:, :3] @ np.array([0.65, 0.8, 0.45]) / 7.6).mean()
+        truth = np.concatenate([true_goodness(answer) for answer in answers])
+        assert len(truth) == 4
+        grades[step] = (1 + 9 * truth / 7.6).mean()
     table = chosen.table.set_index("step")["mean"]
     assert table[[1, 4]].tolist() == pytest.approx(list(grades.values()))
     assert chosen.result.best_step == table.idxmax()
