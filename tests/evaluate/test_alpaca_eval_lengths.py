@@ -337,10 +337,9 @@ def test_raw_win_rates_are_the_public_leaderboards(mirror):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("HS2_DATA_DIR"), reason="HS2_DATA_DIR is unset")
-def test_minimal_forms_come_near_the_leaderboard():
+def test_minimal_forms_come_near_the_leaderboard(mirror):
     """What is lost without the difficulty file, measured, each model's own fit left out: 8.2 and .62 points."""
-    rows, leaderboard, weights = alpaca_eval.read_mirror(FOLDER)
+    rows, leaderboard, weights = mirror
     errors = {alpaca_eval.MINIMAL: [], alpaca_eval.RECOVERED: []}
     for model, own in rows.sort_values("i").groupby("model"):
         for form in (None, alpaca_eval.recovered(rows[rows.model != model], weights)):
