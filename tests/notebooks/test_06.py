@@ -136,5 +136,7 @@ def test_own_pairs_are_never_searched_against_generated_ones():
 
 
 def test_an_unknown_source_is_named_with_those_there_are():
-    with pytest.raises(ValueError, match=r"'postcard'.*postcards.*there are: embedded, postcards"):
+    with pytest.raises(
+        ValueError, match=r"'postcard'.*postcards.*there are: postcards, folder, hub"
+    ):
         load_pairs("postcard")
