@@ -50,3 +50,12 @@ def test_a_loss_of_ones_own_stands_in_a_file_and_in_the_grids_table(tmp_path):
     assert table["true score"].notna().all()
     runs = [path.name for path in (tmp_path / "runs" / "smoke").glob("08_dpo@*")]
     assert sorted(runs) == ["08_dpo@objective-dpo", "08_dpo@objective-my_loss.py-mine"]
+
+
+def test_answers_to_real_prompts_are_scored_by_the_reward_model_that_is_read():
+    of_model = "05_reward_model_training"
+    for run in ("07_sft", "08_dpo"):
+        assert of_model not in graph.upstream(run, "demo")
+        assert of_model in graph.upstream(run, "laptop")
+    assert graph.upstream("07_sft", "laptop", stage="train") == []
+    assert of_model not in graph.upstream("08_dpo@helpsteer2", "laptop"), "its reward is none"
