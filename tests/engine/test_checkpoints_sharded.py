@@ -490,7 +490,8 @@ def test_a_reward_model_that_lies_in_parts_scores_as_a_whole_one(both):
     for rank in (0, 1):
         parts = json.loads((both[1] / f"asked-{rank}.json").read_text())["scores"]
         np.testing.assert_allclose(parts, whole, rtol=1e-4, atol=1e-6)
-    assert len((both[1] / "scores.jsonl").read_text().splitlines()) == 1 + 2 * len(pairs.pairs)
+    texts = {(pair.prompt, answer.text) for pair in pairs.pairs for answer in pair.responses}
+    assert len((both[1] / "scores.jsonl").read_text().splitlines()) == 1 + len(texts)
 
 
 @pytest.mark.slow
