@@ -398,6 +398,32 @@ def test_published_reports_and_yours_stand_apart_and_beside_each_other(suite):
     )
 
 
+def test_the_story_shows_the_figure_that_a_notebook_names_and_says_where_it_is_from(suite):
+    """Tier demo goes before the others, published or not; a notebook without a run has no figure."""
+    copy = executed(source="More.")
+    copy.cells[0].source = "# A title\n\n**Question.** Is $a < b$? <script>\n\nMore."
+    copy.metadata["hs2"] = {"figure": "chosen"}
+    for name in (NAME, "02_second"):
+        nbformat.write(copy, suite / "notebooks" / f"{name}.ipynb")
+    finish(suite, tier="laptop")
+    where = finish(suite, root="reports/published")
+    (where / "chosen.png").write_bytes(PNG + b"x")
+    about = json.loads((where / "manifest.json").read_text())
+    about["artefacts"]["chosen.png"] = {"sha256": sha256(where / "chosen.png"), "caption": "Mine."}
+    (where / "manifest.json").write_text(json.dumps(about))
+    rows = [
+        site.row("laptop", NAME, suite / "reports/laptop" / NAME),
+        site.published_row("demo", where),
+    ]
+    first, second = site.story(rows)
+    assert (first["title"], first["tier"], first["caption"]) == ("A title", "demo", "Mine.")
+    assert first["place"] == f"published-demo/{NAME}/index.html#chosen"
+    assert base64.b64decode(first["image"]) == PNG + b"x"
+    assert "<math" in first["text"] and "<script" not in first["text"]
+    assert "image" not in second
+    assert site.story([]) == []
+
+
 def test_a_manifest_cannot_reach_outside_its_folder(suite):
     (suite / "secret.csv").write_text("a\nkept\n")
     finish(

@@ -40,6 +40,7 @@ def test_every_artefact_of_a_notebook_is_there_and_its_caption_names_its_source(
     about = manifest(folder)
     assert about["generated"], "tier smoke runs on generated data and must say so"
     assert about["artefacts"]
+    assert f"{graph.about(name)['figure']}.png" in about["artefacts"], "the site shows it"
     said = 0
     for artefact, entry in about["artefacts"].items():
         assert sha256(folder / artefact) == entry["sha256"], artefact

@@ -78,6 +78,7 @@ def about(notebook: str) -> dict[str, Any]:
             setting is given. With ", on real rows" it is needed only where the held-out prompts
             are real ones, of which no true score is known.
         before: what a stage needs, where that is less than the notebook needs: {"train": [..]}.
+        figure: the name of the figure that stands for the notebook on the site.
     """
     # Not by nbformat: a status reads every notebook a hundred times, and checks of the schema are
     # slow.
