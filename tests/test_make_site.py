@@ -407,9 +407,10 @@ def test_the_story_shows_the_figure_that_a_notebook_names_and_says_where_it_is_f
         nbformat.write(copy, suite / "notebooks" / f"{name}.ipynb")
     finish(suite, tier="laptop")
     where = finish(suite, root="reports/published")
-    (where / "chosen.png").write_bytes(PNG + b"x")
     about = json.loads((where / "manifest.json").read_text())
-    about["artefacts"]["chosen.png"] = {"sha256": sha256(where / "chosen.png"), "caption": "Mine."}
+    for name in ("chosen.pdf", "chosen.png"):
+        (where / name).write_bytes(PNG + b"x")
+        about["artefacts"][name] = {"sha256": sha256(where / name), "caption": "Mine."}
     (where / "manifest.json").write_text(json.dumps(about))
     rows = [
         site.row("laptop", NAME, suite / "reports/laptop" / NAME),
