@@ -431,6 +431,8 @@ BARREN = 8
 # Bytes of a response that are read: a reply of 100,000 tokens has a fifth of them.
 LARGEST = 2**22
 
+SEEN = 4096  # characters of a response in which an error looks for what to say
+
 
 class Requests(httpx2.AsyncClient):
     """The requests of one call of `Judge.verdicts`: an HTTP client that counts what each may cost.
@@ -604,7 +606,7 @@ class Requests(httpx2.AsyncClient):
         headers = {n: v for n, v in response.headers.items() if n.startswith("retry-after")}
         if "insufficient_quota" in text:  # a used-up account: waiting does not fill it
             headers["x-should-retry"] = "false"
-        text = self._clean(text)[:300]
+        text = self._clean(text[:SEEN])[:300]
         return httpx2.Response(response.status_code, headers=headers, text=text, request=request)
 
     def _completion(self, text: str, most: Sequence[int]) -> dict:
@@ -631,7 +633,7 @@ class Requests(httpx2.AsyncClient):
                 }
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise httpx2.RemoteProtocolError(
-                f"the reply is no chat completion: {self._clean(text)[:300]!r}"
+                f"the reply is no chat completion: {self._clean(text[:SEEN])[:300]!r}"
             ) from None
         return row
 
