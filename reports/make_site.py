@@ -401,7 +401,8 @@ def findings() -> str:
     file = root() / "docs" / "findings.md"
     if not file.is_file():
         return "No findings."
-    return file.read_text().replace("](../", "](../../")
+    text = re.sub(r"\]\((?!\.\./|https://|#)", "](../docs/", file.read_text())
+    return text.replace("](../", "](../../")
 
 
 def missing_pages(rows: list[dict]) -> Iterator[tuple[str, str]]:

@@ -300,7 +300,9 @@ def test_links_between_notebooks_lead_to_pages_of_the_site(suite):
 def test_a_page_has_tables_figures_provenance_and_the_notebook(suite):
     finish(suite)
     (suite / "docs").mkdir(exist_ok=True)
-    (suite / "docs/findings.md").write_text("# Negative results\n\nA *log* line.\n")
+    (suite / "docs/findings.md").write_text(
+        "# Negative results\n\nA *log* line. [a](b.md#c) [d](../e.md)\n"
+    )
     (suite / "reports/benchmarks").mkdir()
     record = {
         "name": "load",
@@ -332,7 +334,11 @@ def test_a_page_has_tables_figures_provenance_and_the_notebook(suite):
     notebook = read(folder / "demo" / NAME / "notebook.html")
     assert "msup" in notebook.tags, "formulas are MathML"
     assert "interactive in a live notebook" in notebook.text and "left" in notebook.text
-    assert "A log line." in read(folder / "findings.html").text
+    findings = read(folder / "findings.html")
+    assert "A log line." in findings.text
+    assert {("a", "href", "../../docs/b.md#c"), ("a", "href", "../../e.md")} <= set(
+        findings.attributes
+    )
     assert "ratio 2.5" in read(folder / "benchmarks.html").text
     index = read(folder / "index.html").text
     assert "current" in index and "2026-01-01 00:00" in index
