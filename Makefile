@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo matrix smoke laptop tables reports figures publish verify base postcards lab lint format check test test-slow bench bench-gpu gpu-check clean-nb clean lock
+.PHONY: help setup demo matrix smoke laptop tables reports figures publish verify postcards lab lint format check test test-slow bench bench-gpu gpu-check clean-nb clean lock
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -49,7 +49,7 @@ demo: $(READY) ## run the paper small: every notebook in a small world, where th
 	@$(BIN)/hs2 compare --tier demo
 
 SEEDS ?= 1
-matrix: $(READY) ## demo with its named runs; SEEDS=5 also five seeds of all reward models and policies (guide: the matrix)
+matrix: $(READY) ## demo with its named runs; SEEDS=5 also five seeds of all reward models and policies (docs/runs.md)
 	@$(BIN)/hs2 run --tier demo --cores $(CORES) $(notdir $(basename $(wildcard params/demo/*@*.yaml)))
 	@$(BIN)/hs2 run --tier demo --cores $(CORES) --seeds $(SEEDS) 06 06@preferences 06@one-attribute 06@quarter 13
 	@$(BIN)/hs2 run --tier demo --cores $(CORES)
@@ -80,9 +80,6 @@ verify: $(READY) ## does today's code still give what is published: make verify 
 	@export HS2_RUNS="$(CURDIR)/$(VERIFIED)" HS2_REPORTS="$(CURDIR)/$(VERIFIED)/reports"; \
 	$(BIN)/hs2 run --tier $(TIER) --cores $(CORES) $(RUNS); \
 	$(BIN)/hs2 compare --tier $(TIER) --strict $(RUNS)
-
-base: $(READY) ## train the small world's base from nothing, into hs2lib/corpus/base (an hour on two cores)
-	@$(BIN)/python tools/make_base.py
 
 postcards: $(READY) ## train the bases of the world of postcards from nothing, into hs2lib/world: make postcards BASES="few none many"
 	@$(BIN)/python tools/make_postcards.py $(BASES)

@@ -24,6 +24,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
@@ -403,9 +404,11 @@ CHANGED: dict[str, Callable[[World], dict]] = {
 }
 CONTROLS = tuple(CHANGED)
 
-# Section 4.6: policies that saw few demonstrations.
-VARIANTS = ("sft, few", "steerlm, few")
+# Section 4.6: policies that saw few demonstrations. And PPO by other prices of a nat.
+VARIANTS = ("sft, few", "steerlm, few", "ppo, dear", "ppo, cheap")
 RECIPES["sft, few"] = replace(RECIPES["sft"], n_prompts=400, validate_every=10)
+RECIPES["ppo, dear"] = replace(RECIPES["ppo"], kl_weight=0.3)
+RECIPES["ppo, cheap"] = replace(RECIPES["ppo"], kl_weight=0.03)
 RECIPES["steerlm, few"] = replace(RECIPES["steerlm"], n_prompts=700, n_answers=1000)
 STARTS_OF_VARIANTS = {"steerlm, few": "sft, few"}
 
@@ -672,6 +675,50 @@ def shares(worlds: Sequence[World]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+# The dots of the figure: the policy's name in the table, and where its label is, in points.
+DOTS = {
+    "sft": ("SFT", (7, -4)),
+    "dpo": ("DPO", (6, -12)),
+    "iterative dpo": ("iterative DPO", (-22, -24)),
+    "ppo": ("PPO", (6, -11)),
+    "steerlm": ("SteerLM", (7, -4)),
+    "steerlm 2": ("SteerLM 2.0", (-4, -26)),
+}
+
+
+def draw(folder: Path) -> None:
+    """The figure of the README, from `frontier.csv`: true score by KL from SFT, means over seeds.
+
+    The lines are the exact optima, of the true score and of the reward model's, for every price of
+    a nat.
+    """
+    means = pd.read_csv(folder / "frontier.csv").groupby("policy")[["kl", "true"]].mean()
+    fig, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
+    for source, style, label in (
+        ("truth", ":", "exact optimum of the true score"),
+        ("judge", "-", "exact optimum of the reward model's score"),
+    ):
+        line = means[means.index.str.startswith(f"sft x exp({source}")]
+        line = pd.concat([means.loc[["sft"]], line]).sort_values("kl")
+        ax.plot(line.kl, line.true, style, color="grey", label=label)
+    for name, (label, place) in DOTS.items():
+        at = means.loc[name]
+        (dot,) = ax.plot(at.kl, at.true, "o", markersize=8)
+        options = {"color": dot.get_color(), "textcoords": "offset points"}
+        ax.annotate(label, (at.kl, at.true), xytext=place, **options)
+    ax.set(
+        xlabel="KL from SFT, nats",
+        ylabel="true score, 0 to 7.6",
+        title="What each method gains, and how far it goes for that",
+    )
+    ax.legend(frameon=False, loc="lower right")
+    ax.text(
+        0.01, 0.98, "generated, not the paper's", transform=ax.transAxes, va="top", color="grey"
+    )
+    fig.savefig(folder / "frontier.png", dpi=150)
+    plt.close(fig)
+
+
 def bases(seed: int = 0) -> pd.DataFrame:
     """What labels do by what the base has read, one seed: true score, greedy.
 
@@ -727,6 +774,7 @@ def write_tables(worlds: Sequence[World], commit: str = "") -> None:
     }
     for name, frame in made.items():
         frame.round(4).to_csv(folder / f"{name}.csv", index=False)
+    draw(folder)
     machine = {"commit": report.commit(), "trained at": commit or report.commit()}
     machine |= {"device": report.device(), "threads": 1}
     machine |= {"seeds": [world.seed for world in worlds], "prompts": N_EVALUATED}
@@ -745,6 +793,7 @@ def main() -> None:
     parser.add_argument("--base", default="postcards", help="a base, by name or folder")
     parser.add_argument("--judge", action="store_true", help="what the reward model reads")
     parser.add_argument("--table", action="store_true", help="write the tables of these seeds")
+    parser.add_argument("--figure", action="store_true", help="draw the figure of these tables")
     parser.add_argument("--bases", action="store_true", help="write the table of three bases")
     parser.add_argument("--trained-at", default="", help="commit of the trainings, for the tables")
     parser.add_argument("--show", type=int, default=0, help="answers of each policy to print")
@@ -763,6 +812,9 @@ def main() -> None:
     if parsed.bases:
         file = paths.reports() / "benchmarks" / "postcards" / "bases.csv"
         bases(*parsed.seeds[:1]).round(4).to_csv(file, index=False)
+        return
+    if parsed.figure:
+        draw(paths.reports() / "benchmarks" / "postcards")
         return
     if parsed.table:
         write_tables(worlds, parsed.trained_at)

@@ -39,7 +39,7 @@ def short_prompts(number: int, longest: int, tokenizer) -> tuple[list[Group], st
     if "HS2_DATA_DIR" in os.environ:
         loaded = load.load("helpsteer2-unrated", "folder", strict=False)
     else:
-        loaded = load.load("helpsteer2", "embedded", n_prompts=4 * number)
+        loaded = load.load("helpsteer2", "postcards", n_prompts=4 * number)
     short = [
         group for group in loaded.groups if len(prompt_tokens(group.prompt, tokenizer)) <= longest
     ]
@@ -129,7 +129,7 @@ def plain(model):
 def with_vllm(options, timings: dict) -> dict | str:
     """Add a vLLM server's seconds to the timings and say how it compares, or why there is no such side."""
     if options.device == "cpu" or "HS2_VLLM_URL" not in os.environ:
-        return "not run: on a GPU a vLLM server is compared, named by HS2_VLLM_URL and HS2_VLLM_FOLDER (docs/guide.md)"
+        return "not run: on a GPU a vLLM server is compared, named by HS2_VLLM_URL and HS2_VLLM_FOLDER (docs/gpu.md)"
     dtype, seconds = options.dtypes[0], []
     policy = load_policy(options.model)  # on the CPU: vLLM takes the GPU's memory for itself
     prompts, _ = short_prompts(options.prompts, options.longest, policy.tokenizer)

@@ -34,8 +34,6 @@ from hs2lib import paths
 # Modules that only draw. After a change of these a run's figures are drawn again, and its numbers
 # stay. Verdicts and tables are not among them.
 DRAWS = (
-    "hs2lib.report.diagrams",
-    "hs2lib.report.figures",
     "hs2lib.report.show",
     "hs2lib.report.style",
     "hs2lib.report.templates",
@@ -53,7 +51,6 @@ SITE = {
     "plain.html",
     "readme.txt",
     "report.html",
-    "story.yaml",
 }
 
 # Modules and rooms by which runs are put in order, started and judged. That changes no result.

@@ -56,21 +56,18 @@ PROMPTS = ("demonstrations", "helpsteer2", "helpsteer2-unrated", "oasst1", "dari
 
 # The data sets that are generated here: the first two stand in for published ones, demonstrations
 # are there only so.
-EMBEDDED = ("helpsteer2", "helpsteer2-disagreements", "demonstrations")
+GENERATED = ("helpsteer2", "helpsteer2-disagreements", "demonstrations")
 
 # Where a data set or a benchmark comes from: generated here, a local folder, or fetched from where
 # it is published (the Hugging Face Hub at a pinned revision, GitHub at a pinned commit).
-SOURCES = ("embedded", "folder", "hub")
-
-# The same of data sets, which two worlds generate: `hs2lib.corpus` and `hs2lib.world`.
-DATA_SOURCES = ("embedded", "postcards", "folder", "hub")
+SOURCES = ("postcards", "folder", "hub")
 
 SPLITS = ("train", "validation", "both")
 
 TIERS = ("smoke", "demo", "laptop", "gpu", "paper")
 
 # The models that come with the packages. Any other one is named by its folder or Hub repository.
-MODELS = ("tiny", "small", "embedded", "postcards", "postcards-none")
+MODELS = ("tiny", "embedded", "postcards", "postcards-none")
 
 # How a conversation is written: the model's own way, or HelpSteer2's.
 TEMPLATES = ("chat", "reference")
@@ -84,22 +81,6 @@ OBJECTIVES = ("regression", "bradley-terry", "bradley-terry-margin", "bradley-te
 # What a loss of pairs does with two responses of which neither is better.
 TIES = ("leave out", "keep", "refuse")
 
-# Ways to learn from judgements; `hs2lib.evaluate.ratings_or_preferences` says what each one is.
-LEARNERS = (
-    "five",
-    "five-weighted",
-    "helpfulness",
-    "plain",
-    "margin",
-    "scaled",
-    "helpfulness-again",
-    "plain-begun",
-    "margin-begun",
-    "scaled-begun",
-    "plain-expo",
-    "margin-expo",
-    "scaled-expo",
-)
 
 # Where the head of a reward model starts: near zero, at the ridge solution, as the model that the
 # training begins with has it.

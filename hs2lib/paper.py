@@ -165,7 +165,7 @@ MEASURES = _rows("measures.csv")
 STATED = {row["name"]: json.loads(row["number"]) for row in _rows("stated.csv")}
 
 # Where tier paper departs from the paper or its code, and what that moves. Files and lines are in
-# docs/reference.md.
+# hs2lib/paper/reference.csv.
 DEPARTURES = _rows("departures.csv")
 
 # The rules of the code that the authors published, by part, each with its lines there, its place
@@ -219,7 +219,6 @@ SUBSET_ACCURACY = {model: _subset_accuracy(model) for model in HEAD_WEIGHTS if m
 GRADE = "judge's grade"
 WON = "games won, %"
 PREFERRED = "preferred, %"
-GAIN = ["gain", "95 % low", "95 % high"]
 
 
 def value(table: str, row: str, column: str) -> float | None:

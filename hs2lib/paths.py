@@ -78,14 +78,6 @@ def run_name(notebook: str) -> str:
     return _run_names().get(notebook, notebook)
 
 
-def names_read() -> list[str]:
-    """The names of the runs that this process reads, its own among them.
-
-    There are none where `hs2 run` did not start the process.
-    """
-    return list(_run_names().values())
-
-
 def _run_names() -> dict[str, str]:
     """The name of a run by its notebook, as `hs2 run` left them in the environment."""
     return json.loads(os.environ.get(RUN) or "{}")

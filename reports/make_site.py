@@ -29,8 +29,7 @@ from traitlets import Any, List, Set
 
 from hs2lib import paths
 from hs2lib.commands import compare, publish
-from hs2lib.paths import public, published_reports, read_json, read_yaml, reports, root, write
-from hs2lib.report import published as over_seeds
+from hs2lib.paths import public, published_reports, read_json, reports, root, write
 from hs2lib.report import templates
 from hs2lib.report.report import DASH, CompletedRun, completed, read_table
 from hs2lib.report.templates import page, render
@@ -48,7 +47,9 @@ def mathml(latex: str, display: str = "inline") -> str:
     know, so its result counts only when it is well-formed and has nothing but MathML elements, and
     no link.
     """
-    known = re.sub(r"\\(begin|end)\{aligned\}", r"\\\1{align*}", latex).replace(r"\operatorname*", r"\operatorname")
+    known = re.sub(r"\\(begin|end)\{aligned\}", r"\\\1{align*}", latex).replace(
+        r"\operatorname*", r"\operatorname"
+    )
     try:
         converted = latex2mathml.converter.convert(known, display=display)
         for element in ElementTree.fromstring(converted).iter():
@@ -56,7 +57,9 @@ def mathml(latex: str, display: str = "inline") -> str:
             guessed = re.match(r"\\[A-Za-z]", element.text or "")
             if name not in _MATH or guessed or "href" in element.attrib:
                 raise ValueError(f"not plain MathML: {name}")
-    except Exception:  # its dozen exceptions share no base class, and an IndexError of its parser means the same
+    except (
+        Exception
+    ):  # its dozen exceptions share no base class, and an IndexError of its parser means the same
         return f"<code>{html.escape(latex)}</code>"
     return converted
 
@@ -146,7 +149,9 @@ def _attribute_is_kept(tag: str, name: str, value: str) -> bool:
 def _alt(output: dict, following: dict) -> str:
     """The words that stand for an output's picture: its own, else the caption that follows it."""
     own = output.get("metadata", {}).get("image/png", {})
-    caption = re.fullmatch(r"\*(.*)\*", following.get("data", {}).get("text/markdown", "").strip(), re.S)
+    caption = re.fullmatch(
+        r"\*(.*)\*", following.get("data", {}).get("text/markdown", "").strip(), re.S
+    )
     if isinstance(own, dict) and isinstance(own.get("alt"), str):
         return own["alt"]
     return html.unescape(caption[1]) if caption else "A figure without a caption."
@@ -159,21 +164,43 @@ class _Sanitizer(SanitizeHTML):
     sanitized_output_types = Set({"text/html"})
     tags = List(_TAGS)
     attributes = Any(_attribute_is_kept)
-    styles = List("white-space border-left padding margin max-width text-align font-weight color".split())
+    styles = List(
+        [
+            "white-space",
+            "border-left",
+            "padding",
+            "margin",
+            "max-width",
+            "text-align",
+            "font-weight",
+            "color",
+        ]
+    )
 
     def preprocess_cell(self, cell, resources, index):
         outputs = cell.get("outputs", [])
-        alts = [_alt(output, following) for output, following in zip(outputs, [*outputs, {}][1:], strict=True)]
+        alts = [
+            _alt(output, following)
+            for output, following in zip(outputs, [*outputs, {}][1:], strict=True)
+        ]
         for output, alt in zip(outputs, alts, strict=True):
             data = output.get("data", {})
             output.metadata = nbformat.NotebookNode()
             if "application/vnd.jupyter.widget-view+json" in data:
-                output.data = nbformat.NotebookNode({"text/plain": "(a widget: interactive in a live notebook)"})
+                output.data = nbformat.NotebookNode(
+                    {"text/plain": "(a widget: interactive in a live notebook)"}
+                )
             if "text/html" in data:  # pandas and pygments put their styles in front
-                data["text/html"] = re.sub(r"<style\b.*?</style\s*>", "", data["text/html"], flags=re.S | re.I)
+                data["text/html"] = re.sub(
+                    r"<style\b.*?</style\s*>", "", data["text/html"], flags=re.S | re.I
+                )
             if "image/png" in data:
                 output.metadata["image/png"] = {"alt": alt}
-        return (cell, resources) if cell.cell_type == "markdown" else super().preprocess_cell(cell, resources, index)
+        return (
+            (cell, resources)
+            if cell.cell_type == "markdown"
+            else super().preprocess_cell(cell, resources, index)
+        )
 
 
 def notebook_body(notebook: nbformat.NotebookNode) -> str:
@@ -206,7 +233,10 @@ def published_row(tier: str, folder: Path) -> dict:
     altered = run.altered
     if publish.tables_only(tier, folder.name):  # the other files are missing by intent
         altered = [name for name in altered if name.endswith(".csv")]
-    return shown | {"state": f"published, made at commit {run.manifest['commit']}", "altered": altered}
+    return shown | {
+        "state": f"published, made at commit {run.manifest['commit']}",
+        "altered": altered,
+    }
 
 
 def row(tier: str, notebook: str, folder: Path, known: dict[str, bool] | None = None) -> dict:
@@ -227,7 +257,13 @@ def row(tier: str, notebook: str, folder: Path, known: dict[str, bool] | None = 
             state = public(key.why(notebook, tier, known)) or "current"
         except Exception as error:  # its notebook is gone, say, or a file holds something else
             state = f"not judged: {public(str(error))}"
-    shown = {"tier": tier, "notebook": notebook, "named": "@" in notebook, "state": state, "run": run}
+    shown = {
+        "tier": tier,
+        "notebook": notebook,
+        "named": "@" in notebook,
+        "state": state,
+        "run": run,
+    }
     shown["place"] = f"{tier}/{notebook}/"
     return shown | {"altered": run.altered if run else []}
 
@@ -250,15 +286,26 @@ def _pages_of(shown: dict, folder: Path) -> Iterator[tuple[str, str | bytes | No
     place, title = shown["place"], f"{run.notebook}, tier {run.tier}"
     for name in (*run.files, "manifest.json"):
         yield place + name, (run.folder / name).read_bytes()
-    index, copy, executed = place + "index.html", place + "notebook.html", run.folder / f"{run.notebook}.ipynb"
+    index, copy, executed = (
+        place + "index.html",
+        place + "notebook.html",
+        run.folder / f"{run.notebook}.ipynb",
+    )
     yield index, page(index, "report", title, r=shown, shown=_shown(run.folder, run.files))
     made_of = (executed, Path(__file__), *templates.FOLDER.iterdir())
     if not executed.exists():
         yield copy, page(copy, "plain", title, body="<p>No executed copy was kept.</p>")
-    elif (folder / copy).exists() and all(getmtime(file) < getmtime(folder / copy) for file in made_of):
+    elif (folder / copy).exists() and all(
+        getmtime(file) < getmtime(folder / copy) for file in made_of
+    ):
         yield copy, None
     else:
-        yield copy, page(copy, "plain", title, css=code_css(), body=notebook_body(nbformat.read(executed, 4)))
+        yield (
+            copy,
+            page(
+                copy, "plain", title, css=code_css(), body=notebook_body(nbformat.read(executed, 4))
+            ),
+        )
 
 
 SHEET = "figures.html"  # the page of all figures, in the site
@@ -272,12 +319,18 @@ def figures(tier: str) -> list[dict]:
     """
     folders = {}
     for place in (published_reports(), reports()):
-        folders |= {path.name: path for path in (place / tier).glob("[0-9]*") if completed(tier, path.name, path)}
+        folders |= {
+            path.name: path
+            for path in (place / tier).glob("[0-9]*")
+            if completed(tier, path.name, path)
+        }
     shown = []
     for name, folder in sorted(folders.items()):
         run = completed(tier, name, folder)
         drawn = [figure for figure in run.figures() if figure["png"]]
-        altered = [file for file in run.altered if file.endswith(".png") and (folder / file).exists()]
+        altered = [
+            file for file in run.altered if file.endswith(".png") and (folder / file).exists()
+        ]
         if not drawn and not altered:
             continue
         state = "Yours" if folder.is_relative_to(reports() / tier) else "Published"
@@ -302,12 +355,17 @@ def build() -> Path:
 
     published, own = [], []
     for tier, about in graph.TIERS.items():
-        folders = [path for path in sorted((published_reports() / tier).glob("[0-9]*")) if path.is_dir()]
+        folders = [
+            path for path in sorted((published_reports() / tier).glob("[0-9]*")) if path.is_dir()
+        ]
         rows = [published_row(tier, path) for path in folders]
         published += [(tier, about, rows)] if rows else []
         here = {path.name for path in (reports() / tier).glob("[0-9]*") if path.is_dir()}
         known: dict[str, bool] = {}
-        rows = [row(tier, name, reports() / tier / name, known) for name in sorted(here | set(graph.notebooks()))]
+        rows = [
+            row(tier, name, reports() / tier / name, known)
+            for name in sorted(here | set(graph.notebooks()))
+        ]
         own += [(tier, about, rows)] if here else []
     every = [shown for *_, rows in (*published, *own) for shown in rows]
     for shown in every:
@@ -326,9 +384,11 @@ def build() -> Path:
             name = f"compare-{tier}.html"
             put(name, compare.page(name, tier, frame))
     whole = {"published": published, "own": own, "compared": compared, "story": story(every)}
-    whole["five_seeds"] = five_seeds()
     put("index.html", page("index.html", "index", "HelpSteer2, reproduced", **whole))
-    put("benchmarks.html", page("benchmarks.html", "benchmarks", "Benchmarks", benchmarks=benchmarks(reports())))
+    put(
+        "benchmarks.html",
+        page("benchmarks.html", "benchmarks", "Benchmarks", benchmarks=benchmarks(reports())),
+    )
     put("findings.html", page("findings.html", "plain", "Findings", body=markdown(findings())))
     for path in folder.rglob("*"):
         if path.is_file() and path not in names:
@@ -341,16 +401,8 @@ def findings() -> str:
     file = root() / "docs" / "findings.md"
     if not file.is_file():
         return "No findings."
-    return file.read_text().replace("](../", "](../../")
-
-
-def five_seeds() -> str:
-    """The published figure of what each method adds over five seeds, as base64; "" where it is not.
-
-    `benchmarks/works.py` draws it.
-    """
-    file = (root() / over_seeds.WORKS).with_suffix(".png")
-    return base64.b64encode(file.read_bytes()).decode() if file.is_file() else ""
+    text = re.sub(r"\]\((?!\.\./|https://|#)", "](../docs/", file.read_text())
+    return text.replace("](../", "](../../")
 
 
 def missing_pages(rows: list[dict]) -> Iterator[tuple[str, str]]:
@@ -368,43 +420,29 @@ def missing_pages(rows: list[dict]) -> Iterator[tuple[str, str]]:
 
 
 def story(rows: list[dict]) -> list[dict]:
-    """The scenes of `pages/story.yaml`, each with a figure of a run in `rows`.
+    """A scene for each notebook: its title and question, as it has them, and the figure that it names.
 
-    It is of tier demo where there is one, and of smoke last; of one tier the first in `rows`.
+    The figure is that of a complete run in `rows`: of tier demo where there is one, and of smoke last; of
+    one tier of the first in `rows`. A notebook names its figure as `figure` in its `hs2` metadata.
     """
     complete = [shown for shown in rows if shown["run"]]
-    scenes = read_yaml(templates.__file__, "pages/story.yaml") if complete else []
-    for shown in sorted(complete, key=lambda shown: (shown["tier"] != "demo", shown["tier"] == "smoke")):
-        run = shown["run"]
-        left = {figure["name"]: figure for figure in run.figures() if figure["png"]}
-        for scene in scenes:
-            if left and scene["notebook"] == run.notebook and "image" not in scene:
-                name = next((name for name in scene["figures"] if name in left), next(iter(left)))
-                image = base64.b64encode(left[name]["png"].read_bytes()).decode()
-                place = f"{shown['place']}index.html#{name}"
-                scene |= {"tier": run.tier, "caption": left[name]["caption"], "image": image, "place": place}
-                if "answers" in scene:
-                    scene["shown"] = first_answers(run.folder / f"{run.notebook}.ipynb", scene["answers"])
+    complete.sort(key=lambda shown: (shown["tier"] != "demo", shown["tier"] == "smoke"))
+    scenes = []
+    for name in graph.notebooks() if complete else []:
+        title, *paragraphs = nbformat.read(paths.notebook(name), 4).cells[0].source.split("\n\n")
+        question = next((text for text in paragraphs if text.startswith("**Question")), "")
+        scene = {"notebook": name, "title": title.lstrip("# "), "text": markdown(question)}
+        wanted = graph.about(name).get("figure", "")
+        for shown in complete:
+            left = {figure["name"]: figure for figure in shown["run"].figures() if figure["png"]}
+            if left and shown["run"].notebook == name:
+                figure = wanted if wanted in left else next(iter(left))
+                scene["image"] = base64.b64encode(left[figure]["png"].read_bytes()).decode()
+                scene |= {"tier": shown["tier"], "caption": left[figure]["caption"]}
+                scene["place"] = f"{shown['place']}index.html#{figure}"
+                break
+        scenes.append(scene)
     return scenes
-
-
-def first_answers(executed: Path, cell_id: str) -> str:
-    """The first prompt with answers that a cell of an executed notebook shows, as safe HTML.
-
-    The sentence before it, which says why it was chosen, comes first. "" where nothing is shown.
-    """
-    cells = nbformat.read(executed, 4).cells if executed.exists() else []
-    sentence = ""
-    for cell in cells:
-        if cell.get("id") != cell_id or cell.cell_type != "code":
-            continue
-        for output in _Sanitizer(enabled=True).preprocess_cell(cell, {}, 0)[0].outputs:
-            data = output.get("data", {})
-            if "text/html" in data:
-                return sentence + data["text/html"]
-            if "text/markdown" in data:
-                sentence = markdown(data["text/markdown"].removeprefix("* "))
-    return ""
 
 
 def _shown(folder: Path, files: dict[str, dict]) -> list[dict]:
@@ -412,7 +450,9 @@ def _shown(folder: Path, files: dict[str, dict]) -> list[dict]:
     sections: dict[str, dict] = {}
     for file, about in files.items():
         name, _, kind = file.rpartition(".")
-        section = sections.setdefault(name, {"name": name, "caption": about["caption"], "kinds": []})
+        section = sections.setdefault(
+            name, {"name": name, "caption": about["caption"], "kinds": []}
+        )
         section["kinds"].append(kind)
         if kind == "csv":
             section["table"] = table(folder / file)
@@ -444,13 +484,17 @@ def results() -> str:
     kept = [folder for folder in folders if paths.notebook(folder.name).is_file()]
     kept = [folder for folder in kept if not publish.tables_only(folder.parent.name, folder.name)]
     runs, ran = [completed(folder.parent.name, folder.name, folder) for folder in kept], []
-    for run in sorted(filter(None, runs), key=lambda run: paths.notebook(run.notebook)):  # of one, in order of tiers
+    for run in sorted(
+        filter(None, runs), key=lambda run: paths.notebook(run.notebook)
+    ):  # of one, in order of tiers
         cells = nbformat.read(paths.notebook(run.notebook), 4).cells
         prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
         about = re.search(r"^\| \*Reproduces\* \| (.*) \|$", prose, re.M)
         copy = run.folder / f"{run.notebook}.ipynb"
         link = copy if copy.exists() else run.folder
-        ran.append((about[1] if about else "", link.relative_to(root() / "reports").as_posix(), run))
+        ran.append(
+            (about[1] if about else "", link.relative_to(root() / "reports").as_posix(), run)
+        )
     return render("readme.txt", runs=ran, benchmarks=benchmarks(root() / "reports"))
 
 
@@ -464,8 +508,13 @@ def main(arguments: list[str] | None = None) -> None:
     if tier:
         runs = figures(tier)
         if not runs:
-            parser.error(f"no run of tier {tier} has left a figure: hs2 run --tier {tier} makes them")
-        write(reports() / "site" / SHEET, page(SHEET, "figures", f"All figures, tier {tier}", runs=runs))
+            parser.error(
+                f"no run of tier {tier} has left a figure: hs2 run --tier {tier} makes them"
+            )
+        write(
+            reports() / "site" / SHEET,
+            page(SHEET, "figures", f"All figures, tier {tier}", runs=runs),
+        )
         print(reports() / "site" / SHEET)
         return
     write(root() / "reports" / "README.md", results())

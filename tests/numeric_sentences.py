@@ -23,8 +23,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from hs2lib import paths
-from hs2lib.report import claims
+from hs2lib import paper, paths
 
 DECIDED = Path(__file__).with_suffix(".csv")
 REASONS = ("recipe", "procedure", "scale", "example", "name")
@@ -112,7 +111,7 @@ def main() -> None:
     for each in sentences:
         if each.digest not in known:
             print(f"{','.join(map(str, each))},,    # {text[each.start : each.stop]}")
-    known_claims = {claim.id for claim in claims.CLAIMS}
+    known_claims = {claim["id"] for claim in paper.CLAIMS}
     wrong = faults(rows, known_claims)
     for fault in wrong:
         print(fault)

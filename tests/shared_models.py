@@ -59,14 +59,14 @@ def own_policy(tiny_policy):
 @pytest.fixture(scope="session")
 def trained_folder(tmp_path_factory) -> Path:
     """The folder of a reward model: `tiny`, trained a little on ratings of the small world."""
-    from hs2lib.corpus import generate
     from hs2lib.models.reward_model import RewardModel
     from hs2lib.train.items import rated
     from hs2lib.train.objectives import REGRESSION
     from hs2lib.train.trainer import Recipe, fit
+    from hs2lib.world import sets
 
     model = RewardModel.new("tiny")
-    items, _ = rated(model, generate.groups(24, seed=1))
+    items, _ = rated(model, sets.groups(24, seed=1))
     recipe = Recipe(steps=20, batch=8, learning_rate=1e-2, warmup=2, keep=0)
     fit(model, items, (), REGRESSION, recipe, tmp_path_factory.mktemp("training"))
     return model.save(tmp_path_factory.mktemp("trained") / "model")

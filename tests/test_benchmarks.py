@@ -20,11 +20,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModel
 
-from hs2lib.corpus import generate as corpus
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import tiny_model
 from hs2lib.paths import root
+from hs2lib.world import pairs as generated
 
 pytestmark = pytest.mark.slow
 
@@ -110,7 +110,7 @@ def test_both_sides_of_a_benchmark_agree(name, monkeypatch, tmp_path):
     options, agreed = RUNS[name]
     monkeypatch.setattr(common, "alone", in_this_process(module))
     if name == "score_pairs":
-        made = SimpleNamespace(pairs=corpus.benchmark(1))
+        made = SimpleNamespace(pairs=generated.rewardbench(1))
         monkeypatch.setattr(module.pairs, "load_pairs", lambda *args, **options: made)
     else:
         monkeypatch.setattr(module.load, "load", rated if name == "train_reward" else unrated)

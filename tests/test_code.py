@@ -147,7 +147,9 @@ def test_a_docstring_that_is_read_counts():
 
 def test_every_process_finds_the_same_digest():
     """Sets of texts come in another order in each process."""
-    program = "from hs2lib import code; print(code.digest('hs2lib.train.trainer', 'hs2lib.corpus.generate'))"
+    program = (
+        "from hs2lib import code; print(code.digest('hs2lib.train.trainer', 'hs2lib.world.sets'))"
+    )
     printed = [
         subprocess.run(
             [sys.executable, "-c", program],
@@ -179,7 +181,7 @@ def test_reach_goes_through_others_and_into_functions_and_leaves_the_rest():
     assert not {
         name
         for name in others
-        if name.startswith(("hs2lib.corpus", "hs2lib.report", "hs2lib.evaluate"))
+        if name.startswith(("hs2lib.world", "hs2lib.report", "hs2lib.evaluate"))
     }
     inside = code.read("def f():\n    from hs2lib.stats import describe\n").imports
     assert inside == {"hs2lib.stats.describe"}
@@ -223,9 +225,11 @@ def test_a_cell_with_commands_of_ipython_counts_by_its_text_and_its_imports():
 
 
 def test_data_files_count_by_their_bytes_and_the_look_of_the_site_does_not():
-    parts = code.parts(["hs2lib.corpus.tasks", "hs2lib.report.templates", "hs2lib.paper"])
-    assert "hs2lib/corpus/phrases/animal.tsv" in parts and "hs2lib/paper/table-4.csv" in parts
-    assert "hs2lib/report/pages/table.txt" in parts and "hs2lib/report/pages/page.css" not in parts
+    parts = code.parts(["hs2lib.world.cards", "hs2lib.report.templates", "hs2lib.paper"])
+    assert "hs2lib/world/facts/animal.tsv" in parts and "hs2lib/paper/table-4.csv" in parts
+    assert (
+        "hs2lib/report/pages/answers.html" in parts and "hs2lib/report/pages/page.css" not in parts
+    )
 
 
 def test_no_module_that_computes_takes_a_value_from_one_that_draws():
@@ -299,7 +303,6 @@ def test_a_mutant_in_any_room_changes_the_digest_of_all_that_use_it(tmp_path, mo
     for room in (
         "stats",
         "engine",
-        "corpus",
         "world",
         "train",
         "data",
@@ -308,7 +311,6 @@ def test_a_mutant_in_any_room_changes_the_digest_of_all_that_use_it(tmp_path, mo
         "evaluate",
         "collect",
         "report",
-        "audit",
         "score",
     ):
         for file in sorted((tmp_path / "hs2lib" / room).glob("*.py")):
@@ -330,7 +332,7 @@ def test_a_mutant_in_any_room_changes_the_digest_of_all_that_use_it(tmp_path, mo
             )
             file.write_text(source)
             rooms.add(room)
-    assert len(rooms) == 13
+    assert len(rooms) == 11
 
 
 # Functions and classes of a reader's own.

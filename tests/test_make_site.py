@@ -15,11 +15,11 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
-from hs2lib.corpus import generate, marks
 from hs2lib.paths import root, sha256, write
-from hs2lib.report import claims, show
+from hs2lib.report import show
 from hs2lib.report.answers import Answer
 from hs2lib.runs import graph, key
+from hs2lib.world import marks, sets
 
 sys.path.insert(0, str(root() / "reports"))
 site = importlib.import_module("make_site")
@@ -245,7 +245,7 @@ def test_a_tag_that_nothing_closes_is_text(text):
 
 def test_answers_keep_their_signs_colours_and_struck_items():
     """The site dropped the colours, and showed a missing item as `<s>item</s>`."""
-    group = next(generate.groups(1, seed=4, split="train"))
+    group = next(sets.groups(1, seed=4, split="train"))
     page = notebook_page(
         shown_as("text/html", show.answers_html(group, [Answer("SFT", "Nothing.")]))
     )
@@ -300,7 +300,9 @@ def test_links_between_notebooks_lead_to_pages_of_the_site(suite):
 def test_a_page_has_tables_figures_provenance_and_the_notebook(suite):
     finish(suite)
     (suite / "docs").mkdir(exist_ok=True)
-    (suite / "docs/findings.md").write_text("# Negative results\n\nA *log* line.\n")
+    (suite / "docs/findings.md").write_text(
+        "# Negative results\n\nA *log* line. [a](b.md#c) [d](../e.md)\n"
+    )
     (suite / "reports/benchmarks").mkdir()
     record = {
         "name": "load",
@@ -332,36 +334,14 @@ def test_a_page_has_tables_figures_provenance_and_the_notebook(suite):
     notebook = read(folder / "demo" / NAME / "notebook.html")
     assert "msup" in notebook.tags, "formulas are MathML"
     assert "interactive in a live notebook" in notebook.text and "left" in notebook.text
-    assert "A log line." in read(folder / "findings.html").text
+    findings = read(folder / "findings.html")
+    assert "A log line." in findings.text
+    assert {("a", "href", "../../docs/b.md#c"), ("a", "href", "../../e.md")} <= set(
+        findings.attributes
+    )
     assert "ratio 2.5" in read(folder / "benchmarks.html").text
     index = read(folder / "index.html").text
     assert "current" in index and "2026-01-01 00:00" in index
-
-
-def test_a_scene_with_answers_has_the_first_ones_and_the_sentence_before_them(tmp_path):
-    """Marked as in the notebook, folded; a copy without such a cell, and no copy, have none."""
-    group = next(generate.groups(1, seed=4, split="train"))
-    first = show.answers_html(group, [Answer("SFT", "Nothing."), Answer("DPO", HOSTILE[0])])
-    outputs = [
-        new_output("display_data", {"text/markdown": f"* The *largest* gain. {HOSTILE[1]}"}),
-        new_output("display_data", {"text/html": first + HOSTILE[0]}),
-        new_output("display_data", {"text/html": "<b>the second</b>"}),
-    ]
-    copy = new_notebook(cells=[new_code_cell("", id="answers", outputs=outputs)])
-    nbformat.write(copy, tmp_path / "a.ipynb")
-    shown = site.first_answers(tmp_path / "a.ipynb", "answers")
-    assert site.first_answers(tmp_path / "a.ipynb", "none") == ""
-    assert site.first_answers(tmp_path / "none.ipynb", "answers") == ""
-    scene = {"notebook": NAME, "title": "T", "text": "x", "image": "aGk=", "caption": "c"}
-    scene |= {"place": "p", "tier": "demo", "shown": shown}
-    page = tmp_path / "index.html"
-    text = site.page("index.html", "index", "T", published=[], own=[], compared=[], story=[scene])
-    write(page, text)
-    assert_harmless(page)
-    read_page = read(page)
-    assert {"details", "s", "em"} <= set(read_page.tags) and "second" not in read_page.text
-    assert "The largest gain." in read_page.text and "DPO, truth" in read_page.text
-    assert "color:" + marks.KINDS["missing"][1] in text
 
 
 def test_states_in_the_index(suite):
@@ -422,6 +402,33 @@ def test_published_reports_and_yours_stand_apart_and_beside_each_other(suite):
         and "moved inside the published interval" in compared
         and "numbers.csv" in compared
     )
+
+
+def test_the_story_shows_the_figure_that_a_notebook_names_and_says_where_it_is_from(suite):
+    """Tier demo goes before the others, published or not; a notebook without a run has no figure."""
+    copy = executed(source="More.")
+    copy.cells[0].source = "# A title\n\n**Question.** Is $a < b$? <script>\n\nMore."
+    copy.metadata["hs2"] = {"figure": "chosen"}
+    for name in (NAME, "02_second"):
+        nbformat.write(copy, suite / "notebooks" / f"{name}.ipynb")
+    finish(suite, tier="laptop")
+    where = finish(suite, root="reports/published")
+    about = json.loads((where / "manifest.json").read_text())
+    for name in ("chosen.pdf", "chosen.png"):
+        (where / name).write_bytes(PNG + b"x")
+        about["artefacts"][name] = {"sha256": sha256(where / name), "caption": "Mine."}
+    (where / "manifest.json").write_text(json.dumps(about))
+    rows = [
+        site.row("laptop", NAME, suite / "reports/laptop" / NAME),
+        site.published_row("demo", where),
+    ]
+    first, second = site.story(rows)
+    assert (first["title"], first["tier"], first["caption"]) == ("A title", "demo", "Mine.")
+    assert first["place"] == f"published-demo/{NAME}/index.html#chosen"
+    assert base64.b64decode(first["image"]) == PNG + b"x"
+    assert "<math" in first["text"] and "<script" not in first["text"]
+    assert "image" not in second
+    assert site.story([]) == []
 
 
 def test_a_manifest_cannot_reach_outside_its_folder(suite):
@@ -541,7 +548,7 @@ def filled(suite):
     """The site of a run and of a published one, with all that is wider than a phone; its pages by name."""
     long_word, many_columns = "a_name_without_an_end" * 8, [f"column {n}" for n in range(30)]
     wide = pd.DataFrame([dict.fromkeys(many_columns, 1.5)])
-    group = next(generate.groups(1, seed=4, split="train"))
+    group = next(sets.groups(1, seed=4, split="train"))
     where = finish(suite, caption=f"A caption of {long_word}.", cells=(long_word, "1"))
     source = "| " + " | ".join(many_columns) + " |\n" + "|---" * len(many_columns) + "|"
     copy = executed([wide.to_html(), show.answers_html(group, show.rated(group)), long_word])
@@ -557,9 +564,6 @@ def filled(suite):
     site.main(["--figures", "demo"])
     site.build()
     folder = suite / "reports/site"
-    table = claims.ledger(["demo"], suite / "reports")
-    table = pd.concat([table.assign(tier=tier) for tier in graph.TIERS], ignore_index=True)
-    write(folder / "claims.html", claims.page(table))
     return {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*.html"))}
 
 
@@ -570,7 +574,6 @@ def test_in_a_browser_no_page_scrolls_sideways_or_has_an_error_and_every_picture
     assert {
         "index.html",
         "findings.html",
-        "claims.html",
         "figures.html",
         f"demo/{NAME}/notebook.html",
     } <= set(pages)

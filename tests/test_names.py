@@ -32,4 +32,4 @@ def test_no_table_names_a_thing_twice():
     for name, table in tables.items():
         assert len(set(table)) == len(table), name
         assert all(isinstance(value, str) and value for value in table), name
-    assert set(names.EMBEDDED) <= set(SETS)
+    assert set(names.GENERATED) <= set(SETS)

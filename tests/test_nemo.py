@@ -19,7 +19,7 @@ import transformers as hf
 import yaml
 
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
-from hs2lib.models.backbones import load_tokenizer, small_model
+from hs2lib.models.backbones import load_tokenizer, postcards_model
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import load_reward_model
 from hs2lib.paths import root
@@ -80,7 +80,7 @@ def llama():
         "rope_theta": 5e5,
     }
     model = hf.LlamaForCausalLM(
-        hf.LlamaConfig(vocab_size=len(load_tokenizer("small")), **sizes)
+        hf.LlamaConfig(vocab_size=len(load_tokenizer("postcards")), **sizes)
     ).eval()
     with torch.no_grad():
         for weight in model.parameters():
@@ -191,7 +191,7 @@ def convert(folder: Path, out: Path) -> int:
                 str(folder),
                 str(out),
                 "--tokenizer",
-                str(small_model()),
+                str(postcards_model("base-few")),
                 "--pad-token",
                 "<|endoftext|>",
             ]
@@ -206,7 +206,7 @@ def test_a_policy_has_the_logits_of_the_model_that_was_written(tmp_path, llama):
     policy = load_policy(tmp_path / "out")
     assert (policy.template, policy.max_tokens, policy.base) == ("reference", 512, "published")
     tokens = torch.tensor(
-        [load_tokenizer("small")("A prime is a number, and seven is one.")["input_ids"]]
+        [load_tokenizer("postcards")("A prime is a number, and seven is one.")["input_ids"]]
     )
     with torch.no_grad():
         ours, theirs = (model(input_ids=tokens).logits for model in (policy.backbone, llama[0]))

@@ -57,17 +57,13 @@ class Suite:
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory):
     made = Suite(tmp_path_factory.mktemp("one") / "way")
-    assert made.ran("07", "01") == {
-        ("05", "computed"),
-        ("07", "computed"),
-        ("07", "drawn"),
-        ("01", "drawn"),
-    }
+    assert made.ran("08", "01") == SFT | DPO | DATA
     return made
 
 
-SFT = {("07", "computed"), ("07", "drawn")}
-MODEL = {("05", "computed")}
+SFT = {("07", "computed")}
+DPO = {("08", "computed"), ("08", "drawn")}
+DRAWN = {("08", "drawn")}
 DATA = {("01", "drawn")}
 
 CONSTANT = "\nCONSTANT = 1\n"
@@ -76,14 +72,19 @@ CONSTANT = "\nCONSTANT = 1\n"
 EDITS = {
     "nothing": None,
     "a docstring": ("hs2lib/train/losses.py", '"""', '"""A docstring. ', set()),
-    "a value": ("notebooks/07_sft.ipynb", "float = 0.0003", "float = 0.0004", SFT),
-    "a figure": ("hs2lib/report/figures.py", "", CONSTANT, {("07", "drawn")} | DATA),
-    "a text": ("notebooks/07_sft.ipynb", '"# ', '"# A ', {("07", "drawn")}),
+    "a value": ("notebooks/08_dpo.ipynb", "float = 0.0001", "float = 0.0002", DPO),
+    "a value of what is read": (
+        "notebooks/07_sft.ipynb",
+        "float = 0.0003",
+        "float = 0.0004",
+        SFT | DPO,
+    ),
+    "a figure": ("hs2lib/report/show.py", "", CONSTANT, DRAWN | DATA),
+    "a text": ("notebooks/08_dpo.ipynb", '"# ', '"# A ', DRAWN),
     "a method": ("hs2lib/align/sft.py", "", CONSTANT, SFT),
-    "the engine": ("hs2lib/engine/trees.py", "", CONSTANT, MODEL | SFT),
-    "the models": ("hs2lib/models/reward_model.py", "", CONSTANT, MODEL | SFT),
-    "the readers": ("hs2lib/data/load.py", "", CONSTANT, MODEL | SFT | DATA),
-    "the small world": ("hs2lib/corpus/rules.yaml", "", "# More.\n", MODEL | SFT | DATA),
+    "the engine": ("hs2lib/engine/trees.py", "", CONSTANT, SFT | DPO),
+    "the readers": ("hs2lib/data/load.py", "", CONSTANT, SFT | DPO | DATA),
+    "the small world": ("hs2lib/world/cards.py", "", CONSTANT, SFT | DPO | DATA),
 }
 
 
@@ -94,24 +95,24 @@ def test_an_edit_runs_what_depends_on_it_and_nothing_else(suite, kind):
     if EDITS[kind]:
         name, before, after, expected = EDITS[kind]
         suite.edit(name, before, after)
-    ran = suite.ran("07", "01")
+    ran = suite.ran("08", "01")
     # Who reads results that came out equal does not compute again; its own code decides.
     assert ran == expected
-    assert suite.ran("07", "01") == set()
+    assert suite.ran("08", "01") == set()
 
 
 def test_an_edited_formula_reads_no_old_weights(suite):
     """The mean over tokens becomes twice that: SFT trains anew, beside the old training."""
     before = suite.trainings("07_sft")
     suite.edit("hs2lib/train/losses.py", "def language_loss", "CHANGED = 1\n\n\ndef language_loss")
-    assert suite.ran("07") >= SFT
+    assert suite.ran("08") >= SFT
     after = suite.trainings("07_sft")
     assert before < after and len(after) == len(before) + 1
 
 
 def test_lost_metadata_of_snakemake_cost_nothing_and_hide_nothing(suite):
     shutil.rmtree(suite.folder / "runs" / ".snakemake")
-    assert suite.ran("07", "01") <= {("01", "drawn")}, "01 may reach the formula"
+    assert suite.ran("08", "01") <= {("01", "drawn")}, "01 may reach the formula"
     suite.edit("notebooks/07_sft.ipynb", "epochs: float = 1.0", "epochs: float = 2.0")
     shutil.rmtree(suite.folder / "runs" / ".snakemake")
-    assert suite.ran("07") == SFT
+    assert suite.ran("08") == SFT | DPO

@@ -7,7 +7,6 @@ import importlib
 import json
 import re
 import shutil
-import subprocess
 import sys
 
 import nbformat
@@ -17,8 +16,6 @@ import pytest
 
 from hs2lib.paper import TABLES
 from hs2lib.paths import notebook, root, sha256
-from hs2lib.report import claims
-from hs2lib.report.claims import CLAIMS
 from hs2lib.report.verdict import JUDGED
 from hs2lib.runs import graph
 
@@ -30,9 +27,7 @@ NOTEBOOKS = graph.notebooks()
 OF_REPORTS = "14_paper_tables_and_figures"
 
 # Artefacts that no row of this run went into: drawings of formulas, numbers of others.
-NO_DATA = re.compile(
-    r"Source: (no data|the p|reports/benchmarks/|`|331 |[\d,]+ pairs of HelpSteer2)"
-)
+NO_DATA = re.compile(r"Source: (no data|the paper|reports/benchmarks/|NeMo-Aligner|arXiv )")
 
 
 def manifest(folder):
@@ -45,6 +40,7 @@ def test_every_artefact_of_a_notebook_is_there_and_its_caption_names_its_source(
     about = manifest(folder)
     assert about["generated"], "tier smoke runs on generated data and must say so"
     assert about["artefacts"]
+    assert f"{graph.about(name)['figure']}.png" in about["artefacts"], "the site shows it"
     said = 0
     for artefact, entry in about["artefacts"].items():
         assert sha256(folder / artefact) == entry["sha256"], artefact
@@ -82,13 +78,23 @@ def test_every_link_of_an_executed_notebook_leads_somewhere(name, smoke_suite):
         assert link.startswith("https://") or (notebook(name).parent / link).is_file(), link
 
 
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_says_nothing_on_stderr_and_interact_shows_what_it_made(name, smoke_suite):
+    """What `interact` shows is the cell's own output: kept in a widget it let runs wait for good."""
+    for cell in smoke_suite.executed(name).cells:
+        outputs = cell.get("outputs", [])
+        assert not [output for output in outputs if output.get("name") == "stderr"], cell.id
+        if "interact(" in cell.source and "import" not in cell.source:
+            assert len(outputs) > 1, cell.id
+
+
 def test_policies_are_read_by_the_notebooks_after_them(smoke_suite):
     """In order, each finds what those before it left: 13 has every policy."""
     policies = set(graph.makers("policy").values())
     folder = smoke_suite.report("13_aligned_model_evaluation")
-    for table in ("truthfulqa", "held-out"):
-        rows = pd.read_csv(folder / f"{table}.csv")
-        assert policies <= set(rows.policy), table
+    assert policies <= set(pd.read_csv(folder / "two-numbers.csv").policy)
+    for benchmark, rows in pd.read_csv(folder / "results.csv").groupby("benchmark"):
+        assert policies <= set(rows.policy), benchmark
 
 
 def test_the_site_has_a_page_for_a_notebook(smoke_suite, tmp_path, monkeypatch):
@@ -125,10 +131,6 @@ def test_every_number_of_the_paper_has_a_cell_and_none_of_it_is_judged_on_genera
 ):
     """Five tables in three forms, the paper's numbers unchanged in them, and of generated data no verdict."""
     for name, known in TABLES.items():
-        assert all(
-            (report_of_14 / f"{name}.{kind}").stat().st_size > 200
-            for kind in ("csv", "tex", "html")
-        )
         frame = pd.read_csv(report_of_14 / f"{name}.csv")
         smoke = frame[frame.tier == "smoke"]
         assert len(smoke) == len(known.values)
@@ -136,45 +138,3 @@ def test_every_number_of_the_paper_has_a_cell_and_none_of_it_is_judged_on_genera
         for key, value in known.values.items():
             assert np.isnan(printed[key]) if value is None else printed[key] == value
         assert not set(smoke.verdict) & set(JUDGED)
-
-
-def test_every_claim_has_a_row(report_of_14):
-    """And generated data are evidence of none of them."""
-    ledger = pd.read_csv(report_of_14 / "claims.csv", keep_default_na=False)
-    assert len(ledger) == len(CLAIMS) and set(ledger.tier) == {"smoke"}
-    assert claims.RUN not in set(ledger.evidence)
-
-
-def test_the_document_has_all_tables_and_every_figure_and_says_that_data_were_generated(
-    report_of_14,
-):
-    """Paths lead from where it lies to files that are there (no named run's); each environment that opens closes."""
-    text = (report_of_14 / "paper.tex").read_text()
-    included = [
-        line.rpartition("{")[2].rstrip("}")
-        for line in text.splitlines()
-        if "includegraphics" in line
-    ]
-    figures = [
-        path for path in report_of_14.parent.glob("[0-9]*/*.pdf") if path.parent.name < OF_REPORTS
-    ]
-    assert len(included) == len(figures) > 30
-    assert all((report_of_14 / path).resolve().is_file() for path in included)
-    assert text.count(r"\begin{tabular}") == len(TABLES) and text.count(r"\begin{") == text.count(
-        r"\end{"
-    )
-    manifest = json.loads((report_of_14 / "manifest.json").read_text())
-    assert manifest["generated"] and "paper.tex" in manifest["artefacts"]
-    of_paper = {"table-5-regression", "elo-and-mt-bench", "claims-counts", "verdicts", "slips"}
-    of_others = of_paper | {"methods", "departures"}  # with a source of their own
-    for name, about in manifest["artefacts"].items():
-        if name.split(".")[0] not in of_others:
-            assert "Generated data" in about["caption"], name
-
-
-def test_the_document_compiles(report_of_14):
-    if not shutil.which("pdflatex"):
-        pytest.skip("no LaTeX (pdflatex) on this machine: only the structure is checked")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-    done = subprocess.run(command, cwd=report_of_14, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:]

@@ -34,6 +34,21 @@ def module(name):
 adapter, reward = module("adapter"), module("reward")
 
 
+def with_values(monkeypatch, **changes):
+    """Notebook 10 has these values in place of a tier's."""
+    resolved = adapter.graph.resolved
+
+    def changed(notebook, tier):
+        known, parameters, recipe = resolved(notebook, tier)
+        both = [
+            values | {n: v for n, v in changes.items() if n in values}
+            for values in (parameters, vars(recipe))
+        ]
+        return known, both[0], SimpleNamespace(**both[1])
+
+    monkeypatch.setattr(adapter.graph, "resolved", changed)
+
+
 def test_every_value_of_the_recipe_has_a_counterpart_or_a_reason_for_none():
     names = set(vars(adapter.values("paper")))
     assert names == adapter.COUNTERPARTS.keys() | adapter.WITHOUT.keys()
@@ -102,12 +117,13 @@ class Classify(BaseHTTPRequestHandler):
         """Quiet."""
 
 
-def test_files_are_verls_and_the_reward_is_the_standardised_goodness(tmp_path, capsys):
+def test_files_are_verls_and_the_reward_is_the_standardised_goodness(tmp_path, capsys, monkeypatch):
+    with_values(monkeypatch, critic="separate")
     model = RewardModel.new("tiny", seed=3).eval()
     judge, out = model.save(tmp_path / "judge"), tmp_path / "out"
     adapter.main([str(out), "--tier", "smoke", "--policy", "/policy", "--reward", str(judge)])
     assert "verl.trainer.main_ppo" in capsys.readouterr().out
-    groups = load("helpsteer2", "embedded", split="train", n_prompts=40, seed=0).groups
+    groups = load("helpsteer2", "postcards", split="train", n_prompts=40, seed=0).groups
     rows = pd.read_parquet(out / "train.parquet").to_dict("records")
     assert [row["extra_info"]["id"] for row in rows] == [group.id for group in groups]
     for row, group in zip(rows, groups, strict=True):
@@ -150,14 +166,15 @@ def test_files_are_verls_and_the_reward_is_the_standardised_goodness(tmp_path, c
     torch.testing.assert_close(torch.tensor(theirs), ours[:, 0], atol=1e-4, rtol=0)
 
 
-def test_what_verl_cannot_do_is_refused(monkeypatch):
-    resolved = adapter.graph.resolved
-    for name, value in (("critic", "group"), ("normalise", False)):
-
-        def changed(notebook, tier, name=name, value=value):
-            known, parameters, recipe = resolved(notebook, tier)
-            return known, parameters, SimpleNamespace(**vars(recipe) | {name: value})
-
-        monkeypatch.setattr(adapter.graph, "resolved", changed)
-        with pytest.raises(ValueError, match="group critic"):
-            adapter.values("paper")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"critic": "group"}, "group critic"),
+        ({"normalise": False}, "not normalised"),
+        ({"rewarding": "random"}, "rewarding has to be model"),
+    ],
+)
+def test_what_verl_cannot_do_is_refused(monkeypatch, changes, message):
+    with_values(monkeypatch, **changes)
+    with pytest.raises(ValueError, match=message):
+        adapter.values("paper")

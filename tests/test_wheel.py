@@ -19,11 +19,11 @@ READ = """
 from pathlib import Path
 import hs2lib
 from hs2lib import beyond, paper
-from hs2lib.corpus import generate
+from hs2lib.world import sets
 from hs2lib.runs import graph
 
 assert Path(hs2lib.__file__).parent == Path("hs2lib").resolve(), hs2lib.__file__
-assert next(generate.groups(1)).responses
+assert next(sets.groups(1)).responses
 assert set(paper.TABLES) == {f"table-{i}" for i in range(1, 6)}
 assert len(beyond.BEYOND) == 4 and all(table.values for table in beyond.BEYOND.values())
 assert set(graph.TIERS) == {"smoke", "demo", "laptop", "gpu", "paper"}

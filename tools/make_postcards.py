@@ -18,8 +18,8 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-import make_base
 import numpy as np
+import pretrain
 
 from hs2lib import paths
 from hs2lib.group import ATTRIBUTES, Group
@@ -34,7 +34,7 @@ DOCUMENTS = 0.25  # share of the texts
 SHOWN = 6  # prompts whose answers README.md has
 APART = 10**9  # between the seeds of what bases read and of everything else
 
-RECIPE = make_base.Pretraining(
+RECIPE = pretrain.Pretraining(
     width=128,
     layers=4,
     inner=320,
@@ -87,7 +87,7 @@ def make(name: str, into: Path | None = None) -> None:
     ]
     source = partial(texts, *LABELS[name])
     about = Path(__file__).with_suffix(".txt")
-    make_base.pretrain(source, RECIPE, into, paths.runs() / "bases" / name, prompts, about=about)
+    pretrain.pretrain(source, RECIPE, into, paths.runs() / "bases" / name, prompts, about=about)
     print((into / "README.md").read_text())
 
 

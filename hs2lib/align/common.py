@@ -79,17 +79,11 @@ def train(
         objective: what is minimised.
         folder: where trainings lie.
         callbacks: of transformers, such as `hs2lib.train.progress.Live`.
-    Raises: as `hs2lib.train.trainer.fit`, and ValueError for an objective that TRL does not have
-        where the recipe's backend is trl.
+    Raises: as `hs2lib.train.trainer.fit`.
     """
     if recipe.method == "lora" and not policy.adapter:
         policy.lora(rank=recipe.lora_rank, alpha=2 * recipe.lora_rank)
-    fit_policy = fit
-    if recipe.backend == "trl":
-        from hs2lib.align import trl_backends  # here: importing TRL takes seconds
-
-        fit_policy = trl_backends.fit
-    result = fit_policy(
+    result = fit(
         policy, items.training, items.validation, objective, recipe, folder, callbacks=callbacks
     )
     found = vars(result) | {"arguments": {"objective": objective}}

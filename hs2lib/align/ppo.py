@@ -530,7 +530,7 @@ def targets(
     """Targets of the loss: log-probability when sampled, advantage, value, return, counted, acted.
 
     Paper: section 4.4 (all of this is the reference code's; what it does with unfinished responses
-    is later than the paper: docs/reference.md). "acted" marks the tokens that give the policy a
+    is later than the paper: paper/reference.csv). "acted" marks the tokens that give the policy a
     gradient, "counted" those that count for the critic and in the normalisation of advantages. A
     response that did not end has a reward of a text that the policy did not close. So it is counted
     but not acted, unless `unfinished` is "keep". A response without a reward (nan: the reward model

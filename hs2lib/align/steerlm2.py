@@ -38,7 +38,6 @@ from hs2lib.train import losses, objectives
 from hs2lib.train.items import Item, Prepared
 from hs2lib.train.objectives import Objective
 from hs2lib.train.recipes import SteerLM2
-from hs2lib.train.trainer import targets_of
 
 # The desired attributes. Paper: section 4.5, "Inference Attributes".
 TARGET = "helpfulness:4,correctness:4,coherence:4,complexity:2,verbosity:2"
@@ -341,20 +340,3 @@ def iterate(
         if after:
             after(number, policy)
     return History(iterations, {"weights": weights})
-
-
-def distances(policy: Policy, weighed: Sequence[Weighed], **options: object) -> np.ndarray:
-    """The distance of equation 12 for each group, nats: 0 where the policy is the optimum on it.
-
-    Paper: section 4.5, "We can use this distance to monitor the training progress".
-
-    Args:
-        policy: the policy pi_theta.
-        weighed: what `weigh` returned.
-        **options: budget and autocast of `Policy.log_probs`.
-    Returns: [groups].
-    """
-    log_q, _ = policy.log_probs([group.read for group in weighed], **options)  # [R]
-    targets, owner = targets_of(items(weighed), "cpu")  # [R, 3], [R]
-    by_group = objectives.steerlm2_distances(log_q[:, None], targets, owner)
-    return np.array([distance.item() for distance, _ in by_group])

@@ -120,16 +120,15 @@ def own_file_words(args: argparse.Namespace, names: list[str]) -> list[str]:
 
 
 def classifier_in_words(run: str, tier: str) -> str:
-    """Where a complete run left a classifier, what it is worth, and what scores with it.
+    """Where a complete run left a classifier, and what scores with it.
 
     "" where it left none: only a reward model of one's own rows is written as a classifier.
     """
     folder = runs() / tier / run / "classifier"
     if not folder.is_dir() or not key.result(run, tier, key.COMPUTE).exists():
         return ""
-    verdict = (folder.with_name("model") / "verdict.txt").read_text().strip()
     script = os.path.relpath(folder / "use.py")
-    return f"{verdict}\nA transformers classifier: python {script} scores with it\n"
+    return f"A transformers classifier: python {script} scores with it\n"
 
 
 # What defines a run.
@@ -257,7 +256,7 @@ def _define(
         # rows that a training on a file of one's own held out.
         for other in reads:
             if graph.definition(other, tier)[0].get("dataset") in ("ratings", OWN_PAIRS):
-                values = {"source": "embedded", "weighting": ""} | values
+                values = {"source": "postcards", "weighting": ""} | values
     file = runs() / tier / run / "run.yaml"
     undo.callback(_restore, file, file.read_bytes() if file.exists() else None)
     graph.define(run, tier, values, reads)

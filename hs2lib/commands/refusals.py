@@ -1,4 +1,4 @@
-"""What is refused before anything runs: what could not end, or would not compare."""
+"""What is refused before anything runs, because it could not end."""
 
 import os
 import subprocess
@@ -13,17 +13,6 @@ from hs2lib.runs.parameters import ParameterError
 
 # Kind of thing that a notebook makes -> the folder that it is saved in.
 MADE = {"reward_model": "model", "policy": "policy"}
-
-# Settings under which a policy's answers to held-out prompts are measured.
-MEASURED_BY = (
-    "reward model",
-    "weighting",
-    "seed",
-    "n_eval_samples",
-    "eval_temperature",
-    "eval_top_p",
-    "eval_tokens",
-)
 
 
 def check_folder(names: list[str], tier: str) -> None:
@@ -40,7 +29,7 @@ def check_folder(names: list[str], tier: str) -> None:
                 f"{name} reads data sets from a folder at tier {tier}, and HS2_DATA_DIR {fault}; "
                 "nothing was run. "
                 f"Say HS2_DATA_DIR=/folder/of/your/data/sets hs2 run --tier {tier}; "
-                "docs/real-data.md says how the sets lie there"
+                "docs/quickstart.md says how the sets lie there"
             )
 
 
@@ -103,44 +92,6 @@ def check_weighting(run: str, tier: str) -> None:
                 f"{run} weighs the outputs of {other} by {weighting!r}, and that reward model has "
                 f"{', '.join(outputs)}: add -p {name}={outputs[0]}:1"
             ) from None
-
-
-def check_compared(run: str, tier: str) -> None:
-    """Raise ParameterError where a named policy would stand beside one that is measured otherwise.
-
-    Its notebook would stop at the table of both, after the training.
-    """
-    if "@" not in graph.without_seed(run)[0] or "policy" not in graph.about(run)["makes"]:
-        return
-    measured = _measured_by(run, tier)
-    if measured["reward model"] in ("", "none"):
-        return
-    for other in graph.upstream(run, tier):
-        if "policy" not in graph.about(other)["makes"]:
-            continue
-        of_other = _measured_by(other, tier)
-        if not of_other["reward model"]:
-            continue  # it is not measured itself: who begins with it asks it anew
-        for name in MEASURED_BY:
-            if measured[name] != of_other[name]:
-                notebook = other.partition("@")[0][:2]
-                label = run.partition("@")[2]
-                raise ParameterError(
-                    f"{run} is compared with {other}, which is measured by another {name} "
-                    f"({of_other[name]}, not {measured[name]}): first run {notebook} "
-                    f"--name {label} by the same one; {run} then reads that"
-                )
-
-
-def _measured_by(run: str, tier: str) -> dict[str, object]:
-    """The values of `MEASURED_BY` of a run that makes a policy."""
-    values = values_and_settings(run, tier)
-    reward_model = values.get("reward", "")
-    if not reward_model:
-        for other in graph.upstream(run, tier):
-            if "reward_model" in graph.about(other)["makes"]:
-                reward_model = other
-    return {name: values.get(name) for name in MEASURED_BY} | {"reward model": reward_model}
 
 
 def check_upstream(run: str, tier: str, stage: str) -> None:

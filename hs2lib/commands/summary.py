@@ -1,9 +1,8 @@
-"""The last screen of a tier: what each method did to the true score, in a line each."""
+"""The last screen of a tier: what each method reached, in a line each."""
 
 import os
 
-from hs2lib.paths import read_json, reports, root
-from hs2lib.report import published
+from hs2lib.paths import read_json, reports
 from hs2lib.runs import graph, key
 
 SCORE = "true score"
@@ -11,57 +10,23 @@ MODEL_SCORE = "reward model's score"
 
 
 def screen(tier: str) -> str:
-    """A line for the reward model and for each method, of the tier's own runs, and where to look.
+    """A line for each method that the tier has run, and where to look; "" where there is none.
 
-    A line has the score of the policy before and after, and the difference with its 95 % interval
-    over prompts. Beside them stands the gain of the strongest control, a mean over the published
-    seeds, where the data are generated as there. "" where no method has been run.
+    A line has the mean score of the policy's greedy answers, and by how much that is above the
+    policy that its training began with. Notebooks leave both in their results.
     """
-    numbers = {}
-    for kind in ("reward_model", "policy"):
-        for run, title in graph.makers(kind).items():
-            left = read_json(key.result(run, tier, key.COMPUTE)) or {}
-            numbers[title] = left.get("numbers", {})
     lines = []
-    for title, found in numbers.items():
-        measure = SCORE if SCORE in found else MODEL_SCORE
-        if f"{measure}, gained" in found:
-            lines.append(_line(title, found, measure, tier))
-        elif "pairs right (%)" in found:
-            right = found["pairs right (%)"]
-            lines.append(f"  {title:14} {right:.0f} % of held-out pairs in the raters' order")
+    measure = MODEL_SCORE
+    for run, title in graph.makers("policy").items():
+        found = (read_json(key.result(run, tier, key.COMPUTE)) or {}).get("numbers", {})
+        of_run = SCORE if SCORE in found else MODEL_SCORE
+        if of_run in found:
+            measure = of_run
+            gain = found.get(f"gain in {of_run}")
+            more = "" if gain is None else f"  {gain:+.2f}"
+            lines.append(f"  {title:14} {found[of_run]:5.2f}{more}")
     if not lines:
         return ""
     place = os.path.relpath(reports() / tier)
-    known = any(SCORE in found for found in numbers.values())
-    measure = f"{SCORE} of greedy answers" if known else MODEL_SCORE
-    head = f"{tier}: {measure} before and after, 95 % intervals over prompts, one seed"
+    head = f"{tier}: {measure} of greedy answers, and the gain over where training began; one seed"
     return "\n".join([head, *lines, f"Reports: {place}/<run>/<run>.ipynb. As pages: make reports"])
-
-
-def _line(title: str, found: dict[str, float], measure: str, tier: str) -> str:
-    """What a method did to a score."""
-    before = found[f"{measure}, before"]
-    gain = found[f"{measure}, gained"]
-    low = found[f"{measure}, gained, low"]
-    high = found[f"{measure}, gained, high"]
-    after = found[measure]
-    words = f"  {title:14} {before:5.2f} -> {after:5.2f}  {gain:+.2f} [{low:+.2f}, {high:+.2f}]"
-    control = _control(title) if tier == "demo" and measure == SCORE else None
-    return words if control is None else f"{words}  control {control:+.2f} (published)"
-
-
-def _control(title: str) -> float | None:
-    """What the strongest control of a method gains over its start, greedy, mean over the seeds.
-
-    None where nothing is published of one.
-    """
-    works = published.written(root() / published.WORKS)
-    method = published.METHODS.get(title, "")
-    names = {name for name in works.get("controls", {}) if name.startswith(f"{method}, ")}
-    gains = []
-    for row in works.get("means", []):
-        is_greedy = (row["temperature"], row["what"], row["measure"]) == (0, "held out", "truth")
-        if is_greedy and row["less"] == "start" and row["policy"] in names:
-            gains.append(row["value"])
-    return max(gains, default=None)

@@ -130,7 +130,7 @@ def write_example(path: Path, n_prompts: int = 20) -> int:
     """
     if path.exists():
         raise DataError(path, None, None, "is there already", "name a new file")
-    groups = load.load("helpsteer2", "embedded", n_prompts=4 * n_prompts, seed=1).groups
+    groups = load.load("helpsteer2", "postcards", n_prompts=4 * n_prompts, seed=1).groups
     one_turn = [group for group in groups if len(group.prompt) == 1]
     rows = []
     for group in one_turn[:n_prompts]:

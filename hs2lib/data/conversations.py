@@ -113,7 +113,7 @@ def oasst1(path: Path, faults: Faults, prefix: str, source: str) -> Iterator[Gro
     message whose parent is not in the file is a fault, and so are the messages under it.
 
     Paper: section 3 (Open Assistant as a baseline). The scaling is that of the reference code,
-    which then rounds it, and takes a reply once for every path through it (docs/reference.md).
+    which then rounds it, and takes a reply once for every path through it (paper/reference.csv).
     """
     prompts: dict[str | None, tuple[Turn, ...]] = {}  # by parent
     answers: dict[str | None, list[Response]] = {}  # by parent
@@ -139,7 +139,7 @@ def oasst1_paths(path: Path, faults: Faults, prefix: str, source: str) -> Iterat
     `oasst1`.
 
     Paper: section 4.2 ("56k conversations"). That all paths are taken, good or bad, is the
-    reference code's rule (docs/reference.md).
+    reference code's rule (paper/reference.csv).
     """
     tree = _tree(path, faults)
     answered = {message.parent_id for message, _ in tree.values()}

@@ -1,6 +1,6 @@
 """Readers of RewardBench 2, RM-Bench and JudgeBench: a question with all its answers is a group.
 
-    benchmark = load("RM-Bench", "folder")   # or "hub", or "embedded": generated ones
+    benchmark = load("RM-Bench", "folder")   # or "hub", or "postcards": generated ones
     benchmark.groups[0].responses            # each has the label right, 1 or 0
     benchmark.title                          # "partial RM-Bench (798 of 1,327 questions; ..)"
 
@@ -21,15 +21,17 @@ import numpy as np
 import pandas as pd
 from pydantic import AfterValidator, Field, model_validator
 
-from hs2lib.corpus import reward_benchmarks as generated_benchmarks
-from hs2lib.corpus.reward_benchmarks import STYLES, Question
 from hs2lib.data.load import DataSet, Loaded, data_folder, data_sets, files, find
 from hs2lib.data.readers import Name
 from hs2lib.data.rows import Fault, Faults, Row, Text, expected, printable, shown, sound
 from hs2lib.group import Group, Response, Turn
-from hs2lib.names import DATA_SOURCES, JUDGEBENCH, REWARD_BENCHMARKS, one_of
+from hs2lib.names import JUDGEBENCH, REWARD_BENCHMARKS, SOURCES, one_of
 from hs2lib.paths import digests_by_place
-from hs2lib.world import pairs as postcards
+from hs2lib.world import pairs as generated_pairs
+from hs2lib.world import sets
+from hs2lib.world.pairs import Question
+
+STYLES = ("concise", "detailed", "markdown")  # of the answers of RM-Bench
 
 SETS = data_sets(__file__, "reward_benchmarks.yaml")
 
@@ -191,7 +193,7 @@ class JudgeBenchRow(Row, extra="ignore"):
         return Question(
             self.source,
             self.question_text,
-            Group(name, prompt, responses, generated_benchmarks.RIGHT, source=source),
+            Group(name, prompt, responses, generated_pairs.RIGHT, source=source),
         )
 
 
@@ -227,7 +229,7 @@ def _group(
         name,
         (Turn("user", prompt),),
         tuple(responses),
-        generated_benchmarks.RIGHT,
+        generated_pairs.RIGHT,
         source=source,
     )
 
@@ -368,12 +370,12 @@ def load(
 
     Args:
         name: one of `hs2lib.names.REWARD_BENCHMARKS`.
-        source: "hub" (the Hugging Face Hub or GitHub, at a pinned commit), "folder", or "embedded"
-            and "postcards", generated questions in the benchmark's form.
+        source: "hub" (the Hugging Face Hub or GitHub, at a pinned commit), "folder", or
+            "postcards", questions of the small world in the benchmark's form.
         folder: of source "folder", by default HS2_DATA_DIR.
         answered_by: of JudgeBench: whose answers the pairs are, "gpt-4o", "claude" or "both".
-        n_per_part: of generated ones: how many questions each part has.
-        seed: of generated ones.
+        n_per_part: of "postcards": how many questions each part has.
+        seed: of "postcards".
 
     Raises:
         hs2lib.data.rows.DataError: rows are faulty, or all data absent; it names file, line, field
@@ -381,16 +383,12 @@ def load(
         ValueError: an unknown name or source.
     """
     one_of("benchmark", name, REWARD_BENCHMARKS)
-    one_of("source", source, DATA_SOURCES)
+    one_of("source", source, SOURCES)
     one_of("answered_by", answered_by, JUDGEBENCH)
     sizes = SIZES[name]
     if source == "postcards":
-        made = postcards.questions(name, n_per_part, seed)
-        origin = f"postcards (generated), seed {seed}, {n_per_part} questions a part"
-        return _benchmark(name, made, origin, generated=True)
-    if source == "embedded":
-        made = generated_benchmarks.questions(name, n_per_part, seed)
-        return _benchmark(name, made, generated_benchmarks.source(seed), generated=True)
+        made = generated_pairs.questions(name, n_per_part, seed)
+        return _benchmark(name, made, sets.source(seed), generated=True)
     spec = SETS[name]
     if name == "RewardBench 2":
         splits = ("both",)
@@ -431,15 +429,6 @@ def load_outputs(model: str, source: str, folder: str | Path | None = None) -> J
 
 
 OUTPUTS_OF = tuple(SETS["JudgeBench outputs"].hub)
-
-
-def outputs_at_hand(source: str, folder: str | Path | None = None) -> bool:
-    """Whether the published outputs can be had: from the Hub, or from a folder that has them."""
-    if source != "folder":
-        return source == "hub"
-    spec = SETS["JudgeBench outputs"]
-    root = data_folder(folder, spec.title)
-    return all(find(root, spec, model, needed=False).files for model in OUTPUTS_OF)
 
 
 class _Located(NamedTuple):

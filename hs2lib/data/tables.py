@@ -103,21 +103,6 @@ def ratings_array(groups: Iterable[Group]) -> tuple[np.ndarray, np.ndarray]:
     return out, np.array(group_index, dtype=np.int64)
 
 
-def preferences_array(groups: Iterable[Group]) -> tuple[np.ndarray, np.ndarray]:
-    """The annotators' preferences as one array, and which group each row belongs to.
-
-    It has the shape of `ratings_array`, with "preference" for the one attribute: (preferences
-    float64 [groups, N, 1], group_index int64 [groups]). N is the most annotators of any group;
-    cells are nan where a group has fewer. Paper: silent.
-    """
-    preferences = [group.preferences for group in groups]
-    n_annotators = max(map(len, preferences), default=0)
-    out = np.full((len(preferences), n_annotators, 1), np.nan)  # [groups, N, 1]
-    for row, of_group in zip(out, preferences, strict=True):
-        row[: len(of_group), 0] = of_group
-    return out, np.arange(len(preferences))
-
-
 def _same_attributes(attributes: tuple[str, ...] | None, group: Group) -> tuple[str, ...]:
     """The attributes of a group; raises ValueError where those of earlier groups differ."""
     if attributes is not None and group.attributes != attributes:

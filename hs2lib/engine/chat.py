@@ -1,7 +1,7 @@
 r"""Conversations as text and as tokens, with SteerLM's label strings.
 
 Two templates, chosen by name. "chat" is the tokenizer's own chat template. "reference" is the one
-of the paper's code (docs/reference.md), plain text for any tokenizer:
+of the paper's code (paper/reference.csv), plain text for any tokenizer:
 
     <extra_id_0>System\n{system}\n<extra_id_1>User\n{prompt}\n<extra_id_1>Assistant\n{answer}\n<extra_id_2>
 

@@ -226,7 +226,7 @@ def check_room(needed: float, what: str) -> None:
     if needed > available:
         raise ValueError(
             f"{what} takes {needed / 1e9:,.1f} GB, and here are {available / 1e9:,.1f} GB: "
-            "take more processes and a shared model (docs/guide.md, What fits where)"
+            "take more processes and a shared model (docs/gpu.md, What fits where)"
         )
 
 

@@ -1,6 +1,6 @@
 """AlpacaEval 2: answers to 805 instructions against gpt4_1106_preview's, controlled for length.
 
-    questions = load("folder")  # or "hub", "embedded"
+    questions = load("folder")  # or "hub", "postcards"
     asked = asks(questions, answers, prompts("hub"))  # 805 questions to a judge
     verdicts = judge.verdicts(asked, file=file, token_cap=10_000_000)
     result = score(questions, answers, verdicts)
@@ -141,7 +141,7 @@ def load(
 ) -> bench.Questions:
     """The 805 instructions with the baseline's answers.
 
-    source: "folder", "hub" (GitHub at a pinned commit), or "embedded". "embedded" has generated
+    source: "folder", "hub" (GitHub at a pinned commit), or "postcards". "postcards" has generated
         prompts in place of AlpacaEval, and says so. Its baseline is the better of each prompt's two
         generated responses.
     folder: of source "folder", by default HS2_DATA_DIR.
@@ -161,7 +161,7 @@ def _columns(line: int, row: dict) -> tuple[object, str, list]:
 
 
 def prompts(source: str, folder: str | Path | None = None) -> bench.Template:
-    """The judge prompt, with the instruction and two answers; one of our own for "embedded"."""
+    """The judge prompt, with the instruction and two answers; one of our own for "postcards"."""
     fields = {"pair": ("instruction", "output_1", "output_2")}
     return bench.prompts("AlpacaEval 2", fields, _parse_prompts, source, folder)["pair"]
 
@@ -506,63 +506,6 @@ def _mirror(folder: str | Path | None) -> Path | None:
     """The folder of the mirror, or None where it has no leaderboard."""
     mirror = Path(folder or data() or "").expanduser() / "alpaca_eval"
     return mirror if (mirror / "leaderboard.csv").exists() else None
-
-
-class Leaderboard(NamedTuple):
-    """How near our rates come to the public leaderboard's.
-
-    table: one row a form.
-    read: the mirror, as `hs2lib.paths.digests_by_place`.
-    """
-
-    table: pd.DataFrame
-    read: dict[str, str]
-
-
-def near_leaderboard(
-    published: Published | None = None, folder: str | Path | None = None
-) -> Leaderboard | None:
-    """How near our length-controlled rates of public models come to the leaderboard's, in points.
-
-    Paper: silent. The baseline is not among the models. Without the published file there are two
-    forms: the minimal one, and the recovered one without the model's own fit.
-
-    folder: as for `difficulties`; None is returned where it has no leaderboard.
-    """
-    mirror = _mirror(folder)
-    if mirror is None:
-        return None
-    rows, leaderboard, weights = read_mirror(mirror)
-    rates = []
-    for model, of_model in rows.sort_values("i").groupby("model"):
-        forms = [published]
-        if published is None or published.form == RECOVERED:
-            forms = [None, recovered(rows[rows.model != model], weights)]
-        for form in forms:
-            fit = length_controlled(
-                of_model.preference,
-                of_model.length,
-                of_model.baseline_length,
-                published=form,
-                instructions=of_model.i,
-            )
-            rates.append((fit.form, fit.rate, leaderboard.length_controlled_winrate[model]))
-    by_form = pd.DataFrame(rates, columns=["form", "ours", "public"]).groupby("form", sort=False)
-    table_rows = []
-    for form, models in by_form:
-        error = models.ours - models.public
-        table_rows.append(
-            {
-                "form": form,
-                "models": len(models),
-                "Pearson": models.ours.corr(models.public, method="pearson"),
-                "Spearman": models.ours.corr(models.public, method="spearman"),
-                "mean absolute error": error.abs().mean(),
-                "mean error": error.mean(),
-                "largest error": error.abs().max(),
-            }
-        )
-    return Leaderboard(pd.DataFrame(table_rows), digests_by_place(mirror))
 
 
 def _checked(preferences: Sequence[float]) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Arena Hard v0.1: 500 prompts, each answer compared with gpt-4-0314's in both orders.
 
-    questions = load("folder")  # or "hub", "embedded"
+    questions = load("folder")  # or "hub", "postcards"
     asked = asks(questions, answers, prompts("hub"))  # 1,000 questions to a judge
     verdicts = judge.verdicts(asked, file=file, token_cap=10_000_000)
     result = score(questions, answers, verdicts)  # the win rate and its interval
@@ -47,7 +47,7 @@ def load(
 ) -> bench.Questions:
     """The 500 questions with the baseline's answers.
 
-    source: "folder", "hub" (GitHub at a pinned commit), or "embedded". "embedded" has generated
+    source: "folder", "hub" (GitHub at a pinned commit), or "postcards". "postcards" has generated
         prompts in place of Arena Hard, and says so. Its baseline is the better of each prompt's two
         generated responses.
     folder: of source "folder", by default HS2_DATA_DIR.
@@ -73,7 +73,7 @@ def _columns(line: int, row: dict) -> tuple[object, str, list]:
 
 
 def prompts(source: str, folder: str | Path | None = None) -> bench.Template:
-    """The judge prompt of v0.1, with question and two answers; one of our own for "embedded"."""
+    """The judge prompt of v0.1, with question and two answers; one of our own for "postcards"."""
     fields = {"pair": ("question_1", "answer_1", "answer_2")}
     return bench.prompts("Arena Hard", fields, _parse_prompts, source, folder)["pair"]
 

@@ -419,15 +419,6 @@ class Judge:
         return [requests.verdicts[ask.id] for ask in asks]
 
 
-def unparsable(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """The verdicts that could not be read, to be shown beside every score.
-
-    Columns: id, replies (how many were asked for) and last reply.
-    """
-    rows = [(v.id, v.replies, v.reply) for v in verdicts if v.value is None]
-    return pd.DataFrame(rows, columns=["id", "replies", "last reply"])
-
-
 def _sendable(text: str) -> str:
     """A text with a "?" for half a surrogate pair, which JSON may hold and UTF-8 may not."""
     return text.encode(errors="replace").decode()
@@ -439,6 +430,8 @@ BARREN = 8
 
 # Bytes of a response that are read: a reply of 100,000 tokens has a fifth of them.
 LARGEST = 2**22
+
+SEEN = 4096  # characters of a response in which an error looks for what to say
 
 
 class Requests(httpx2.AsyncClient):
@@ -613,7 +606,7 @@ class Requests(httpx2.AsyncClient):
         headers = {n: v for n, v in response.headers.items() if n.startswith("retry-after")}
         if "insufficient_quota" in text:  # a used-up account: waiting does not fill it
             headers["x-should-retry"] = "false"
-        text = self._clean(text)[:300]
+        text = self._clean(text[:SEEN])[:300]
         return httpx2.Response(response.status_code, headers=headers, text=text, request=request)
 
     def _completion(self, text: str, most: Sequence[int]) -> dict:
@@ -640,7 +633,7 @@ class Requests(httpx2.AsyncClient):
                 }
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise httpx2.RemoteProtocolError(
-                f"the reply is no chat completion: {self._clean(text)[:300]!r}"
+                f"the reply is no chat completion: {self._clean(text[:SEEN])[:300]!r}"
             ) from None
         return row
 

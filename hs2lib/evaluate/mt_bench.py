@@ -1,6 +1,6 @@
 """MT-Bench: 80 questions of two turns, each response graded from 1 to 10 by a judge.
 
-    questions = load("folder")  # or "hub", "embedded"
+    questions = load("folder")  # or "hub", "postcards"
     asked = asks(questions, answers, prompts("folder"))  # 160 questions to a judge
     verdicts = judge.verdicts(asked, file=file, token_cap=2_000_000)
     result = score(questions, answers, verdicts)
@@ -73,7 +73,7 @@ def load(
 ) -> bench.Questions:
     """The 80 questions, with references for maths, reasoning and coding.
 
-    source: "folder", "hub" (GitHub at pinned commits), or "embedded". "embedded" has generated
+    source: "folder", "hub" (GitHub at pinned commits), or "postcards". "postcards" has generated
         conversations in place of MT-Bench, and says so.
     folder: of source "folder", by default HS2_DATA_DIR.
     references: gpt-4-0125-preview (the paper's), gpt-4-1106-preview (SimPO's), gpt-4 (the
@@ -105,7 +105,7 @@ def _columns(line: int, row: dict) -> tuple[object, object, object]:
 
 
 def prompts(source: str, folder: str | Path | None = None) -> bench.Templates:
-    """The judge prompts for single-answer grading by name; for "embedded" some of our own."""
+    """The judge prompts for single-answer grading by name; for "postcards" some of our own."""
     return bench.prompts("MT-Bench", FIELDS, _parse_prompts, source, folder)
 
 

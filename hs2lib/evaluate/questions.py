@@ -25,7 +25,6 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from hs2lib.corpus import generate as corpus
 from hs2lib.data.load import Loaded, data_sets, locate
 from hs2lib.data.rows import DataError, rows
 from hs2lib.group import Group, Response, Turn
@@ -151,17 +150,6 @@ def answered(
             conversation = context(question, responses[:turn])
             answers.append(replace(conversation, responses=(responses[turn],), source=source))
     return tuple(answers)
-
-
-def last_turns(questions: Questions, answers: Sequence[Group]) -> tuple[Group, ...]:
-    """Those answers that are to the last turn of a question."""
-    n_turns = {question.id: len(question.prompt) for question in questions.groups}
-    last = []
-    for answer in answers:
-        id = question_id(answer)
-        if answer.id == f"{id}/{n_turns[id]}":
-            last.append(answer)
-    return tuple(last)
 
 
 def characters(answers: Sequence[Group]) -> np.ndarray:
@@ -340,8 +328,8 @@ def load(
     whole: how many questions it has.
     turns: how many turns each question has.
     columns: from (line, row) to the row's id, category and list of texts.
-    source: "folder", "hub" (GitHub at a pinned commit), "embedded" (see `embedded`) or "postcards"
-        (see `postcards`).
+    source: "folder", "hub" (GitHub at a pinned commit) or "postcards" (see
+        `postcards`).
     folder: of source "folder", by default HS2_DATA_DIR.
     n, seed: as for `Questions.subset`; 0 of generated ones is 8.
     categories: those that a question may have; any where there are none.
@@ -349,8 +337,6 @@ def load(
     Raises DataError for a file that is absent, a row of another form, a question that comes twice,
     and any other number than `whole`.
     """
-    if source == "embedded":
-        return embedded(benchmark, n or 8, turns, seed)
     if source == "postcards":
         return postcards(benchmark, n or 8, seed)
     file = FILES[f"{benchmark}/questions"]
@@ -393,36 +379,6 @@ def load(
     answers = locate(answers_file, source, folder)
     baseline = read(answers.path, questions)
     return replace(questions, baseline=baseline, read=files_read | answers.read)
-
-
-def embedded(benchmark: str, n: int, turns: int, seed: int = 0) -> Questions:
-    """Generated questions in place of a benchmark's, for machines without the data.
-
-    A question is the last user turns of a generated conversation, `turns` of them. Its category is
-    the family of the last turn's task. There are no references. The baseline of questions with one
-    turn is the better of the prompt's generated responses. Nothing is trained on these prompts.
-
-    Paper: none.
-    """
-    groups: list[Group] = []
-    families: dict[str, str] = {}
-    best: dict[str, list[Response]] = {}
-    start = 0
-    while len(groups) < n:
-        block = list(corpus.groups(max(16, 2 * n), seed=seed, split="validation", start=start))
-        for group in block:
-            users = tuple(turn for turn in group.prompt if turn.role == "user")[-turns:]
-            if len(users) == turns and len(groups) < n:
-                groups.append(Group(group.id, users, (), source=group.source))
-                families[group.id] = corpus.task_of(group.id).family
-                best[group.id] = [max(group.responses, key=lambda response: response.labels[0])]
-        start = int(block[-1].id.rpartition("/")[2]) + 1
-    questions = Questions(
-        benchmark, tuple(groups), corpus.source(seed), n, generated=True, categories=families
-    )
-    if turns > 1:
-        return questions
-    return replace(questions, baseline=answered(questions, best, "the better generated response"))
 
 
 def postcards(benchmark: str, n: int, seed: int = 0) -> Questions:
@@ -495,7 +451,7 @@ def prompts(
 
     Raises DataError naming what a prompt lacks.
     """
-    if source in ("embedded", "postcards"):
+    if source == "postcards":
         texts = read_yaml(__file__, "own_prompts.yaml")
         system = texts["system"]
         ours = {name: Template(system, text) for name, text in texts[benchmark].items()}
@@ -559,16 +515,6 @@ def share(
 def _ratio(sums: np.ndarray) -> np.ndarray:
     """The first sum over the second, [B, 1] of sums [B, 2]."""
     return sums[:, :1] / sums[:, 1:]
-
-
-def beside_0(low: float, high: float, *, above: str, below: str, neither: str) -> str:
-    """The words for an interval that lies above 0, lies below it, or holds it.
-
-    An interval of nan holds it. low, high: its ends.
-    """
-    if low > 0:
-        return above
-    return below if high < 0 else neither
 
 
 def mean(values: Sequence[float], clusters: Sequence, **resampled: int) -> Interval:

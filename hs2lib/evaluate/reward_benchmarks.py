@@ -3,8 +3,6 @@
     benchmarks = load(setup)                                     # by name
     scored = score(benchmarks, model, setup)                     # resumes a killed run
     results = evaluate(scored, weights, setup)                   # model, longest, shortest, random
-    table(results)                                               # each number with its interval
-    published("rm-bench", results, row="")                       # beside published models
 
 The three benchmarks are three modules: `rewardbench_2`, `rm_bench`, `judgebench`. Each says what a
 question adds to its sums, and what the sums make. Three rules read nothing: the longest answer is
@@ -18,18 +16,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from hs2lib.beyond import BEYOND, ROWS
+from hs2lib.beyond import BEYOND
 from hs2lib.data import reward_benchmarks as sets
 from hs2lib.data.reward_benchmarks import RewardBenchmark, texts_of
-from hs2lib.data.rows import printable
 from hs2lib.evaluate import judgebench, rewardbench_2, rm_bench
-from hs2lib.evaluate.questions import beside_0, mean
 from hs2lib.evaluate.score import reasons
 from hs2lib.evaluate.score import score as score_responses
 from hs2lib.group import Group
 from hs2lib.models.reward_model import RewardModel
-from hs2lib.paths import manifest_place
-from hs2lib.report import report, verdict
 from hs2lib.report.answers import Answer
 from hs2lib.runs.setup import Setup
 from hs2lib.stats.bootstrap import bootstrap, difference, inside
@@ -56,12 +50,6 @@ RULES = (*LENGTH_RULES, RANDOM)
 
 BAR_FROM = 200  # questions from which on a bar is worth its line
 
-CUT = 90  # characters of a text in a sentence
-
-# Numbers that are no share of the questions in RewardBench 2. They are points in every benchmark.
-SCORES = ("overall", "Ties")
-
-UNITS = "overall and Ties in points out of 100, all else in % right"  # for captions
 
 ABOVE = "above"
 BELOW = "below"
@@ -308,47 +296,6 @@ def _beside(of_model: pd.DataFrame, differences: Mapping[str, pd.DataFrame]) -> 
     return pd.DataFrame(rows, columns=columns)
 
 
-def table(results: Mapping[str, Result]) -> pd.DataFrame:
-    """Every number of every benchmark, wide: the model, then each rule, each with its interval.
-
-    Columns: benchmark, part, level, questions, chance (%), for everybody three columns (value, 95 %
-    low, 95 % high), the better rule of length, the difference from it with its interval, verdict.
-    """
-    frames = []
-    for name, result in results.items():
-        frame = result.of(MODEL)[["part", "level", "questions", "chance"]]
-        frame = frame.rename(columns={"chance": "chance (%)"})
-        frame.insert(0, "benchmark", name)
-        for who in (MODEL, *RULES):
-            rows = result.of(who)
-            frame[f"{who} (%)"] = rows.value
-            frame[f"{who} low"] = rows.low
-            frame[f"{who} high"] = rows.high
-        frame["better rule of length"] = result.beside.rule
-        frame["model less that rule"] = result.beside.difference
-        frame["difference low"] = result.beside.low
-        frame["difference high"] = result.beside.high
-        frame["verdict"] = result.beside.verdict
-        frames.append(frame)
-    return pd.concat(frames, ignore_index=True)
-
-
-def empty(wide: pd.DataFrame) -> list[str]:
-    """The numbers that stay empty because a part is absent, as "RM-Bench: math"."""
-    rows = wide[wide[f"{MODEL} (%)"].isna() & (wide.level == "")]
-    return [f"{row.benchmark}: {row.part}" for row in rows.itertuples()]
-
-
-def drawn(results: Mapping[str, Result]) -> pd.DataFrame:
-    """The numbers to draw, those of the parts and overall: name, by, value, low, high, chance."""
-    frames = []
-    for name, result in results.items():
-        rows = result.numbers[(result.numbers.level == "") & result.numbers.value.notna()].copy()
-        rows["benchmark"] = _called(name, result)
-        frames.append(rows)
-    return pd.concat(frames, ignore_index=True)
-
-
 # Styles
 
 
@@ -364,156 +311,7 @@ def styles(result: Result, who: str = MODEL) -> pd.DataFrame:
     return pd.DataFrame(share, index=right, columns=wrong)
 
 
-def styles_shown(result: Result, who: str = MODEL, **resampled: int) -> pd.DataFrame:
-    """`styles` with 95 % intervals over questions in the cells. resampled: n_boot and seed."""
-    scores = sets.styled(result.benchmark, result.scores[who])
-    wins = 100.0 * rm_bench.beats(*scores)  # [questions, right styles, wrong styles]
-    clusters = result.benchmark.clusters
-    shown = styles(result, who).astype(object)
-    for right in range(len(shown)):
-        for wrong in range(len(shown)):
-            share = mean(wins[:, right, wrong], clusters, **resampled)
-            share = inside(share, 0, 100, len(set(clusters)))
-            shown.iloc[right, wrong] = report.interval(*map(float, share), digits=1)
-    return shown
-
-
-# Published models
-
-
-def published(table_id: str, results: Mapping[str, Result], row: str = "") -> pd.DataFrame:
-    """The published numbers of a benchmark beside ours, each judged by `hs2lib.report.verdict`.
-
-    Only a model that was named as one of the rows, on the whole benchmark, is judged. Everything
-    else is "not run at this tier" or says why it cannot be compared.
-
-    Args:
-        table_id: a table of `hs2lib.beyond.BEYOND`.
-        results: of `evaluate`.
-        row: the row that our model reproduces, or "" for none.
-
-    Returns: columns row, mark, source, column, published, ours, low, high, difference, verdict.
-
-    Raises KeyError for a row that no published table has.
-    """
-    known = BEYOND[table_id]
-    if row and not any(row in about for about in ROWS.values()):
-        rows = sorted({name for about in ROWS.values() for name in about})
-        raise KeyError(f"no published row {row!r}; there are: {', '.join(rows)}")
-    frame = pd.Series(known.values, dtype=float, name="paper").rename_axis(["row", "column"])
-    frame = frame.reset_index()
-    ours = _ours(table_id, results)
-    about = [ROWS[table_id][name] for name in frame.row]
-    frame["mark"] = [of_row.mark for of_row in about]
-    frame["source"] = [of_row.source for of_row in about]
-    nothing = (np.nan, np.nan, np.nan, "")
-    cells = []
-    for name, column in zip(frame.row, frame.column, strict=True):
-        cells.append(ours.get(column, nothing) if name == row else nothing)
-    columns = ["ours", "low", "high", "not comparable"]
-    frame[columns] = pd.DataFrame(cells, columns=columns)
-    frame["difference"] = frame.ours - frame.paper
-    frame["verdict"] = verdict.judge(frame, known)
-    frame = frame.rename(columns={"paper": "published"})
-    kept = ["row", "mark", "source", "column", "published", "ours", "low", "high", "difference"]
-    return frame[[*kept, "verdict"]]
-
-
-def _ours(
-    table_id: str, results: Mapping[str, Result]
-) -> dict[str, tuple[float, float, float, str]]:
-    """By column of a published table: our value, its interval, and why it is not comparable."""
-    cells = {}
-    for name, result in results.items():
-        reason = "" if result.benchmark.complete else result.benchmark.title
-        for number in result.of(MODEL).itertuples():
-            column = _column(table_id, name, number.part, number.level)
-            if column:
-                cells[column] = (number.value, number.low, number.high, reason)
-    return cells
-
-
-def _column(table_id: str, name: str, part: str, level: str) -> str:
-    """The column of a published table that has a number of a benchmark; "" where none has.
-
-    The table "boards" has the overall of each benchmark. RM-Bench's own has the levels of the
-    overall as easy, normal and hard.
-    """
-    if table_id == "boards":
-        return name if (part, level) == ("overall", "") else ""
-    if PUBLISHED[name] != table_id:
-        return ""
-    if part == "overall" and level:
-        return level
-    return "" if level else part
-
-
-def board(table_id: str, results: Mapping[str, Result]) -> pd.DataFrame:
-    """The published models of a benchmark as rows, then our model and the three rules.
-
-    Missing numbers are nan. Ours are of the questions that were read, which the caption says.
-    Numbers of generated questions do not stand beside published ones. `published` judges.
-    """
-    known = BEYOND[table_id]
-    printed = pd.Series(known.values, dtype=float).unstack(sort=False)
-    printed = printed.reindex(index=known.rows, columns=known.columns)
-    printed.insert(0, "mark", [ROWS[table_id][row].mark for row in known.rows])
-    own = []
-    real = _real(results)
-    if not real:
-        return printed.rename_axis("model")
-    for who in (MODEL, *RULES):
-        cells = {}
-        for name, result in real.items():
-            for number in result.of(who).itertuples():
-                cells[_column(table_id, name, number.part, number.level)] = number.value
-        own.append(pd.Series(cells, name="this model" if who == MODEL else who, dtype=float))
-    ours = pd.DataFrame(own).reindex(columns=known.columns)
-    ours.insert(0, "mark", "ours")
-    return pd.concat([printed, ours]).rename_axis("model")
-
-
-def _real(results: Mapping[str, Result]) -> dict[str, Result]:
-    """The results on questions that are not generated."""
-    return {name: result for name, result in results.items() if not result.benchmark.generated}
-
-
-def board_source(results: Mapping[str, Result]) -> str:
-    """Where the numbers of a `board` come from where none is ours; "" where ours stand in it."""
-    return "" if _real(results) else "the publications named here, nothing of this run"
-
-
-def board_caption(table_id: str, results: Mapping[str, Result], by: str = "") -> str:
-    """What the caption of a `board` says: sources, which rows are secondary, notes, whose ours.
-
-    by: our model, which is named where numbers of ours stand in the board.
-    """
-    known = BEYOND[table_id]
-    quoted = [row for row, about in ROWS[table_id].items() if about.mark == "secondary"]
-    notes = [f"{row}: {about.note}" for row, about in ROWS[table_id].items() if about.note]
-    ours = [result.benchmark for name, result in results.items() if PUBLISHED[name] == table_id]
-    text = f"{known.title}: published models ({known.source}; {known.unit})."
-    if quoted:
-        text += f" Secondary, quoted by others: {', '.join(quoted)}."
-    if notes:
-        text += f" {'; '.join(notes)}."
-    for benchmark in ours:
-        if benchmark.generated:
-            text += " None of ours beside them: the questions are generated."
-        else:
-            text += f" Ours: {benchmark.title}."
-    return f"{text} {by}".rstrip() if _real(results) else text
-
-
-def board_in_words(table_id: str) -> str:
-    """Which published model has the highest overall, in a sentence. table_id: as for `board`."""
-    known = BEYOND[table_id]
-    printed = pd.Series(known.values, dtype=float).unstack(sort=False)["overall"].dropna()
-    return (
-        f"Of {len(printed)} models with a published overall, {printed.idxmax()} has the highest, "
-        f"{printed.max():.1f} points out of 100, and {printed.idxmin()} the lowest, "
-        f"{printed.min():.1f}."
-    )
+# Published outputs
 
 
 def golden(source: str) -> tuple[pd.DataFrame, dict[str, str]]:
@@ -537,52 +335,6 @@ def golden(source: str) -> tuple[pd.DataFrame, dict[str, str]]:
             rows.append((model, column, share, printed, share - printed))
     columns = ["model", "column", "worked out (%)", "published (%)", "difference"]
     return pd.DataFrame(rows, columns=columns), read
-
-
-# Beside RewardBench
-
-REWARDBENCH = "06_rewardbench_evaluation"
-
-
-def rewardbench_row(model: RewardModel, setup: Setup) -> pd.DataFrame:
-    """What notebook 06 left of RewardBench for just this model; empty where there is nothing.
-
-    The manifest of notebook 06 says which model's files it read. Those of another model, or of none
-    at all, are not this model's. Columns: name, pairs, and in one cell with its 95 % interval the
-    model (%), longer wins (%) and shorter wins (%), of overall or of the sections; then the random
-    answer, which is right in half of the pairs by chance.
-    """
-    completed = report.completed(setup.tier, REWARDBENCH)
-    if completed is None or not model.read:
-        return pd.DataFrame()
-    read_there = completed.manifest.get("read", {})
-    for place, digest in model.read.items():
-        if read_there.get(manifest_place(place)) != digest:
-            return pd.DataFrame()
-    rows = completed.table("accuracy.csv")
-    rows = rows[rows.part == rows.part.iloc[0]].reset_index(drop=True)
-    bounds = {
-        "model (%)": ("accuracy (%)", "95 % low", "95 % high"),
-        "longer wins (%)": ("longer wins (%)", "longer wins low", "longer wins high"),
-        "shorter wins (%)": ("shorter wins (%)", "shorter wins low", "shorter wins high"),
-    }
-    cells = rows[["name", "pairs"]].copy()
-    for name, columns in bounds.items():
-        numbers = rows.reindex(columns=columns)  # an earlier report has no interval of a rule
-        cells[name] = [report.interval(*row, digits=1) for row in numbers.itertuples(index=False)]
-    return cells.assign(**{"random answer (%)": "50.0"})
-
-
-def rewardbench_source(setup: Setup) -> str:
-    """Where the numbers of `rewardbench_row` come from, for a caption; "" without that report."""
-    completed = report.completed(setup.tier, REWARDBENCH)
-    if completed is None:
-        return ""
-    pairs = next((source["name"] for source in completed.manifest["sources"]), "no data")
-    generated = (
-        ". Generated data, which say nothing about the paper's" if completed.generated else ""
-    )
-    return f"notebook 06, tier {setup.tier}: {pairs}{generated}"
 
 
 # Answers to look at
@@ -642,153 +394,4 @@ def miss(result: Result, who: str = MODEL) -> Miss | None:
     return Miss(group, answers, margin, benchmark.parts[number], len(wrong), n)
 
 
-def miss_in_words(name: str, shown: Miss | None) -> str:
-    """What is shown, in a sentence."""
-    if shown is None:
-        return f"{name}: no question that may be shown is wrong."
-    right, wrong = shown.answers
-    longer = "longer" if len(wrong.text) > len(right.text) else "not longer"
-    answer = "concise answer" if name == rm_bench.NAME else "answer"
-    return (
-        f"{name}: in {shown.n_wrong:,} of {shown.n:,} questions the wrong {answer} scores as high "
-        f"as the right one, or higher. The one in the middle is of {shown.part}, "
-        f"`{printable(shown.group.id)[:CUT]}`: margin {shown.margin:.2g}; the wrong answer is "
-        f"{longer}."
-    )
-
-
 # In words
-
-
-def left_out_in_words(scored: Mapping[str, Scored]) -> list[str]:
-    """How many questions were scored, left out (with the reasons) and shortened, by benchmark."""
-    texts = []
-    for name, of_benchmark in scored.items():
-        reasons = pd.Series(of_benchmark.left_out, dtype=object).value_counts()
-        why = "; ".join(f"{n:,} {reason}" for reason, n in reasons.items())
-        left_out = f"{len(of_benchmark.left_out):,} left out" + (f" ({why})" if why else "")
-        texts.append(
-            f"{name}: {len(of_benchmark.benchmark):,} questions scored, {left_out}, "
-            f"{len(of_benchmark.shortened):,} prompts lost their oldest turns."
-        )
-    return texts
-
-
-def in_words(results: Mapping[str, Result]) -> list[str]:
-    """A sentence on each benchmark: its numbers beside the best rule's, in one unit."""
-    texts = []
-    for name, result in results.items():
-        pieces = []
-        beside_rules = result.beside[result.beside.level == ""].set_index("part")
-        at_random = result.headline[result.headline.by == RANDOM].set_index("part").value
-        for row in result.headline[result.headline.by == MODEL].itertuples():
-            beside = beside_rules.loc[row.part]
-            unit = "points out of 100" if row.part in SCORES else "%"
-            pieces.append(
-                f"{row.part} {row.value:.1f} {unit} ({row.low:.1f} to {row.high:.1f}), "
-                f"the {beside.rule} {row.value - beside.difference:.1f}, "
-                f"a random one {at_random[row.part]:.1f}"
-            )
-        texts.append(f"{_called(name, result)}: {'; '.join(pieces)}.")
-    return texts
-
-
-def _called(name: str, result: Result) -> str:
-    """What a benchmark is called: generated questions have only its form."""
-    return f"{name}'s form, generated" if result.benchmark.generated else name
-
-
-def against_rules(results: Mapping[str, Result]) -> str:
-    """In how many parts the model is above the rules of length, and where it is below one."""
-    rows = _parts(results)
-    below = rows[rows.verdict == BELOW]
-    listed = [f"{row.benchmark} {row.part} ({row.rule})" for row in below.itertuples()]
-    above = int((rows.verdict == ABOVE).sum())
-    return (
-        "The model is clearly above the better rule of length, and above equal chances, "
-        f"in {above} of {len(rows)} parts, paired by prompt. "
-        f"It is clearly below that rule in {'; '.join(listed) or 'no whole part'}."
-    )
-
-
-def below_by_level(results: Mapping[str, Result]) -> str:
-    """On which levels of RM-Bench's domains a rule of length is clearly better; "" for none."""
-    levels = pd.concat([result.beside[result.beside.level != ""] for result in results.values()])
-    below = levels[(levels.verdict == BELOW) & levels.part.ne("overall")]
-    listed = [f"{row.part}, {row.level} ({row.rule})" for row in below.itertuples()]
-    return f"Clearly below on RM-Bench's levels: {'; '.join(listed)}." if listed else ""
-
-
-def message(results: Mapping[str, Result]) -> str:
-    """The result in a few words, for a title."""
-    rows = _parts(results)
-    above = int((rows.verdict == ABOVE).sum())
-    return f"Above both rules of length and equal chances in {above} of {len(rows)} parts"
-
-
-def _parts(results: Mapping[str, Result]) -> pd.DataFrame:
-    """The rows of `Result.beside` that are of one part of the questions each, with the benchmark.
-
-    No question is in two of them.
-    """
-    frames = []
-    for name, result in results.items():
-        rows = result.beside[(result.beside.level == "") & (result.beside.verdict != "")]
-        frames.append(rows[rows.part.isin(sets.SIZES[name])].assign(benchmark=name))
-    return pd.concat(frames, ignore_index=True)
-
-
-def style_in_words(result: Result, **resampled: int) -> str:
-    """Whether the model follows style: easy less hard, beside the rules of length.
-
-    resampled: n_boot and seed.
-    """
-    texts = []
-    for who in (MODEL, LONGEST, SHORTEST):
-        easy, hard = _easy_and_hard(result, who)
-        texts.append(
-            f"the {who} has {easy:.1f} % of the easy ones and {hard:.1f} % of the hard ones"
-        )
-    return (
-        f"RM-Bench's comparisons, each question alike: {'; '.join(texts)}. A judge of content "
-        f"alone has the same in both. {_leaning(result, **resampled)}"
-    )
-
-
-def leaning_in_words(result: Result, **resampled: int) -> str:
-    """`style_in_words` of the model alone. resampled: n_boot and seed."""
-    easy, hard = _easy_and_hard(result, MODEL)
-    return (
-        f"Of RM-Bench's comparisons, each question alike, the model has {easy:.1f} % of the easy "
-        f"ones and {hard:.1f} % of the hard ones. The table above weighs domains alike, so its "
-        "numbers may differ. A judge of content alone has the same in both. "
-        f"{_leaning(result, **resampled)}"
-    )
-
-
-def _easy_and_hard(result: Result, who: str) -> tuple[float, float]:
-    """Percent right of RM-Bench's easy comparisons and of its hard ones."""
-    table = styles(result, who).to_numpy()
-    return table[np.tril_indices(3, -1)].mean(), table[np.triu_indices(3, 1)].mean()
-
-
-def _leaning(result: Result, **resampled: int) -> str:
-    """Which answer the model leans to, if the interval of easy less hard shows it.
-
-    Both are of the same questions. resampled: n_boot and seed.
-    """
-    scores = sets.styled(result.benchmark, result.scores[MODEL])
-    shares = rm_bench.levels(rm_bench.beats(*scores))
-    less = 100.0 * (shares["easy"] - shares["hard"])  # [questions]
-    clusters = result.benchmark.clusters
-    interval = mean(less, clusters, **resampled)
-    gain, low, high = map(float, inside(interval, -100, 100, len(set(clusters))))
-    says = beside_0(
-        low,
-        high,
-        above="This model leans to the richer answer",
-        below="This model leans to the plainer answer",
-        neither="A leaning is not shown",
-    )
-    between = "no interval" if np.isnan(low) else f"{low:+z.1f} to {high:+z.1f}"
-    return f"{says}: easy less hard, paired by question, {gain:+z.1f} points ({between})."

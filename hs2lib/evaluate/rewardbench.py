@@ -3,7 +3,7 @@
     benchmark = rewardbench.load_benchmark(setup)
     reward_model = rewardbench.load_model(setup)
     scored = rewardbench.score_pairs(benchmark, reward_model, setup)  # resumes a killed run
-    results = rewardbench.evaluate_scored(scored, weights, setup)     # beside two rules of length
+    result = rewardbench.evaluate(benchmark, scored.values @ w)       # of the pairs scored
 
 A pair is right if the chosen response scores higher; a tie is wrong. A section is the mean of its
 subsets weighted by their rows. The exception is math-prm, which counts as 984 rows, so that maths
@@ -15,7 +15,7 @@ Paper: section 3 (Table 3); RewardBench's leaderboard.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -23,17 +23,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from hs2lib import paths
 from hs2lib.data import held_out
 from hs2lib.data.load import WORLDS, Loaded
 from hs2lib.data.pairs import Benchmark, load_pairs
-from hs2lib.engine.chat import control_strings, written
-from hs2lib.evaluate.questions import beside_0, mean
 from hs2lib.evaluate.score import reasons
 from hs2lib.evaluate.score import score as score_responses
-from hs2lib.group import ATTRIBUTES, Group, Turn
+from hs2lib.group import ATTRIBUTES, Group
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.models.saved import REWARD_MODEL, SOURCES, device
 from hs2lib.paper import (
@@ -44,9 +41,8 @@ from hs2lib.paper import (
     head_weights,
     value,
 )
-from hs2lib.report import report
 from hs2lib.runs.setup import Setup
-from hs2lib.stats.bootstrap import LEVEL, bootstrap, difference, inside
+from hs2lib.stats.bootstrap import bootstrap, difference, inside
 
 # How many rows each subset counts as in the mean of its section.
 WEIGHTS = {**REWARDBENCH_COUNTS, "math-prm": 984}
@@ -56,7 +52,7 @@ PRIOR_SETS = ("anthropic_helpful", "anthropic_hhh", "shp", "summarize")
 BAR_FROM = 200  # pairs from which on a bar is worth its line
 
 # The bases of notebook 05 that are named otherwise in words.
-BASES_IN_WORDS = {"embedded": "SmolLM2-135M-Instruct", "small": "the small one"}
+BASES_IN_WORDS = {"embedded": "SmolLM2-135M-Instruct", "postcards": "that of the postcards"}
 
 
 def subset_of(pair: Group) -> str:
@@ -227,17 +223,6 @@ def as_source(benchmark: Benchmark) -> Loaded:
     )
 
 
-def pair_counts(benchmark: Benchmark) -> pd.DataFrame:
-    """The pairs of each subset, those it has in RewardBench, and how often chosen is longer, %."""
-    subsets = pd.Series([subset_of(pair) for pair in benchmark.pairs])
-    counts = subsets.value_counts(sort=False).rename_axis("subset").to_frame("pairs")
-    counts["pairs in RewardBench"] = counts.index.map(REWARDBENCH_COUNTS)
-    characters = lengths(benchmark)
-    chosen_is_longer = pd.Series(100 * (characters[:, 0] > characters[:, 1]))
-    counts["chosen is longer (%)"] = chosen_is_longer.groupby(subsets.to_numpy()).mean()
-    return counts
-
-
 def lengths(benchmark: Benchmark) -> np.ndarray:
     """Characters of both responses of every pair, float64 [pairs, 2], chosen first."""
     characters = []
@@ -260,7 +245,7 @@ def load_model(setup: Setup) -> RewardModel:
     elif folder.is_dir():
         model = load_reward_model(folder)
     elif setup.tier == "smoke":
-        model = RewardModel.new("small", seed=recipe.seed)
+        model = RewardModel.new("postcards", seed=recipe.seed)
     else:
         raise FileNotFoundError(
             f"{folder}: no reward model; first hs2 run --tier {setup.tier} 05, or set model"
@@ -283,21 +268,6 @@ def described(model: RewardModel, setup: Setup) -> str:
     base = BASES_IN_WORDS.get(model.base, model.base)
     sources = (folder / SOURCES).read_text().strip()
     return f"that of notebook 05, base {base}, trained on {sources}"
-
-
-def spelt_control_strings(benchmark: Benchmark, model: RewardModel) -> tuple[int, dict[str, int]]:
-    """How many responses spell out control strings of the template, and how often each string.
-
-    A response counts, too, where its prompt spells them out.
-    """
-    n_responses = 0
-    counts: Counter[str] = Counter()
-    for pair in benchmark.pairs:
-        for strings in control_strings(pair, model.tokenizer, model.template):
-            if strings:
-                n_responses += 1
-            counts.update(strings)
-    return n_responses, dict(counts.most_common())
 
 
 # Scores
@@ -387,9 +357,6 @@ GAIN_LOW = ", gain low"
 GAIN_HIGH = ", gain high"
 N_ABOVE = " fewer right, prompts"
 N_BELOW = " more right, prompts"
-OF_RULE = (GAIN_LOW, GAIN_HIGH, N_ABOVE, N_BELOW)
-
-FEW_APART = 30  # prompts that differ, below which a bootstrap alone does not show a difference
 
 
 class Result(NamedTuple):
@@ -553,110 +520,9 @@ def _subsets_in(name: str, names: Sequence[str]) -> set[str]:
     return {section, *REWARDBENCH_SECTIONS.get(section, PRIOR_SETS)}
 
 
-def evaluate_scored(scored: Scored, weights: np.ndarray, setup: Setup) -> dict[str, Result]:
-    """Accuracy of the model under these weights [A], and of two rules of length that read nothing.
-
-    Paper: Table 3 (it has no baselines). Returns results by name: "model", "longer wins", "shorter
-    wins".
-    """
-    characters = lengths(scored.benchmark)
-    rules = {"longer wins": characters, "shorter wins": -characters}
-    resampled = {"n_boot": setup.recipe.n_boot, "seed": setup.recipe.seed}
-    results = {"model": evaluate(scored.benchmark, scored.values @ weights, rules, **resampled)}
-    for name, scores in rules.items():
-        results[name] = evaluate(scored.benchmark, scores, **resampled)
-    return results
-
-
-# The columns of `accuracy_table` that few readers want: the intervals of the rules.
-RULE_BOUNDS = ["longer wins low", "longer wins high", "shorter wins low", "shorter wins high"]
-
-
-def accuracy_table(results: Mapping[str, Result]) -> pd.DataFrame:
-    """The model's table beside the accuracies of the two rules, their intervals at its end.
-
-    Overall stands first, then sections, then subsets.
-    """
-    model, *rules = results
-    table = results[model].table.rename(
-        columns={"accuracy": "accuracy (%)", "low": "95 % low", "high": "95 % high"}
-    )
-    for rule in rules:
-        table = table.drop(columns=[f"{rule}{name}" for name in OF_RULE])
-        table[f"{rule} (%)"] = results[rule].table.accuracy
-    table["length"] = length_notes(results)
-    for rule in rules:
-        table[f"{rule} low"] = results[rule].table.low
-        table[f"{rule} high"] = results[rule].table.high
-    order = table.part.map({"overall": 0, "section": 1, "subset": 2})
-    return table.iloc[order.argsort(kind="stable")].reset_index(drop=True)
-
-
-def overall_of(run: report.CompletedRun) -> float:
-    """The overall accuracy, in percent, that a complete run of notebook 06 left."""
-    return overall(run.table("accuracy.csv"))
-
-
 def overall(table: pd.DataFrame) -> float:
     """The first row of an `accuracy_table`: overall where there is one."""
     return float(table["accuracy (%)"].iloc[0])
-
-
-def length_notes(results: Mapping[str, Result]) -> pd.Series:
-    """Of each row of `Result.table`: where a rule of length matches the model or beats it.
-
-    "" where the model is above the better rule, paired by prompt. That rule beats the model where
-    it is above it so, and matches it in all other cases. Where fewer than `FEW_APART` prompts tell
-    the two apart, a bootstrap of so few may not hold 0: an exact sign test has to show it, too.
-    """
-    model, *rules = results
-    notes = []
-    for number, row in results[model].table.iterrows():
-        by_rule = {rule: results[rule].table.accuracy[number] for rule in rules}
-        rule = max(by_rule, key=by_rule.get)
-        n_above = int(row[f"{rule}{N_ABOVE}"])
-        n_apart = n_above + int(row[f"{rule}{N_BELOW}"])
-        is_above = row[f"{rule}{GAIN_LOW}"] > 0  # False too where there is no interval
-        is_below = row[f"{rule}{GAIN_HIGH}"] < 0
-        is_shown = n_apart >= FEW_APART
-        if 0 < n_apart < FEW_APART:
-            is_shown = stats.binomtest(n_above, n_apart).pvalue < 1 - LEVEL
-        if is_above and is_shown:
-            notes.append("")
-        elif is_below and is_shown:
-            notes.append(f"{rule} beats it")
-        elif is_above or is_below:
-            notes.append(f"{rule} matches it: only {n_apart} prompts differ")
-        else:
-            notes.append(f"{rule} matches it")
-    return pd.Series(notes, index=results[model].table.index)
-
-
-def message(results: Mapping[str, Result]) -> str:
-    """In how many rows the model is above the better rule of length, for a title."""
-    parts = results["model"].parts
-    notes = length_notes(results)[parts.index]
-    n_better = int((notes == "").sum())
-    where = results["model"].title
-    rows = f"{parts.part.iloc[0]}s"
-    return f"Shown above the better rule of length in {n_better} of {len(parts)} {rows}: {where}"
-
-
-def in_words(results: Mapping[str, Result]) -> list[str]:
-    """Sentences on the first row of the table, and on the model against the better length rule."""
-    first_row = accuracy_table(results).iloc[0]
-    parts = results["model"].parts
-    notes = length_notes(results)[parts.index]
-    above = ", ".join(parts.name[notes == ""]) or "none"
-    tied = [f"{name} ({note})" for name, note in zip(parts.name, notes, strict=True) if note]
-    interval = f"{first_row['95 % low']:.1f} to {first_row['95 % high']:.1f}"
-    return [
-        f"{first_row['name'].capitalize()} of the {results['model'].title}: "
-        f"{first_row['accuracy (%)']:.1f} % ({interval}), from {first_row['pairs']:,} pairs; "
-        "an overall weighs sections alike; chance is 50.",
-        f"Above the better rule of length, paired by prompt: {above}. "
-        f"Not shown above a rule that reads nothing: {', '.join(tied) or 'none'}.",
-    ]
 
 
 def prompt_numbers(benchmark: Benchmark) -> np.ndarray:
@@ -686,136 +552,4 @@ def by_pair(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
     return table.join(carried_along, rsuffix=" (own)")
 
 
-def mistakes(benchmark: Benchmark, scores: np.ndarray) -> pd.DataFrame:
-    """The pairs in the wrong order, worst first.
-
-    Columns: subset, id, margin (chosen - rejected), and the texts: prompt, chosen, rejected.
-    """
-    table = by_pair(benchmark, scores)
-    texts = []
-    for pair in benchmark.pairs:
-        texts.append((pair.prompt[-1].text, *[response.text for response in pair.responses]))
-    table[["prompt", "chosen", "rejected"]] = texts
-    columns = ["subset", "id", "margin", "prompt", "chosen", "rejected"]
-    wrong = table.loc[~(table.margin > 0), columns]
-    return wrong.sort_values("margin", kind="stable").reset_index(drop=True)
-
-
 # What raises a score and should not
-
-THANKS = "Thanks! That is a perfect answer, exactly what I needed."
-REPLY = "You are welcome."
-
-
-def changes(model: RewardModel) -> dict[str, Callable[[str], str]]:
-    """Changes to a response that make it no better, by name.
-
-    Paper: silent. They are turns that the response forges, praise of itself, and the answer said
-    twice. The forged turns are what the model's own template writes for the user's thanks and a
-    reply to them. The praise is the same words without the template's.
-    """
-    marker = "\ue001"  # a character that no template has stands for the response
-    prompt = (Turn("user", "?"), Turn("assistant", marker), Turn("user", THANKS))
-    conversation = written(model.tokenizer, prompt, REPLY, template=model.template)
-    forged_turns = conversation.text[: conversation.end].partition(marker)[2]
-    return {
-        "forged turns": lambda text: text + forged_turns,
-        "appended praise": lambda text: f"{text}\n\n{THANKS} {REPLY}",
-        "all said twice": lambda text: f"{text}\n\n{text}",
-    }
-
-
-def spread(benchmark: Benchmark, number: int) -> Benchmark:
-    """So many pairs, spread evenly over the benchmark; all of them where there are no more."""
-    n_pairs = len(benchmark.pairs)
-    n_spread = min(number, n_pairs)
-    pairs = tuple(benchmark.pairs[i * n_pairs // n_spread] for i in range(n_spread))
-    return replace(benchmark, pairs=pairs)
-
-
-def change_table(
-    benchmark: Benchmark, model: RewardModel, weights: np.ndarray, setup: Setup
-) -> pd.DataFrame:
-    """`gained` with the recipe's settings, its columns as they are printed.
-
-    weights: float64 [A], of the outputs.
-    """
-
-    def scores(pairs: Benchmark, name: str) -> Scored:
-        return score_pairs(pairs, model, setup, name)
-
-    table = score_gains(
-        benchmark, model, scores, weights, n_boot=setup.recipe.n_boot, seed=setup.recipe.seed
-    )
-    names = {"gained": "score gained", "low": "95 % low", "high": "95 % high"}
-    return table.rename(columns=names | {"refused": "not scored"})
-
-
-def changes_in_words(changed: pd.DataFrame) -> str:
-    """Which changes raise the score, which lower it, and which do neither, from `change_table`."""
-    listed: dict[str, list[str]] = {"Raise": [], "Lower": [], "Not shown to move": []}
-    rows = changed[["change", "score gained", "95 % low", "95 % high"]]
-    for name, gain, low, high in rows.itertuples(index=False):
-        if np.isnan(gain):
-            continue
-        words = beside_0(low, high, above="Raise", below="Lower", neither="Not shown to move")
-        listed[words].append(f"{name} {gain:+.2f} ({low:+.2f} to {high:+.2f})")
-    parts = [f"{words} the score: {', '.join(names)}." for words, names in listed.items() if names]
-    return f"Changes that make no response better. {' '.join(parts)}"
-
-
-def score_gains(
-    benchmark: Benchmark,
-    model: RewardModel,
-    score: Callable[[Benchmark, str], Scored],
-    w: np.ndarray,
-    *,
-    n_boot: int = 1000,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """What the `changes` add to the score of a response, a mean over all responses.
-
-    Paper: silent. Columns: change, responses, refused (responses that the model does not score at
-    all), gained, low, high (95 % interval by prompt), and "in SDs", gained over the SD of the
-    unchanged scores. A pair that is left out after a change is not compared.
-
-    model: asked which responses it refuses.
-    score: scores pairs under a name, as `score` with all other arguments bound.
-    w: weights of the outputs [A].
-    n_boot, seed: of the intervals.
-    """
-    unchanged = score(benchmark, "unchanged")
-    score_before = {}  # by pair: [2], chosen first
-    for pair, values in zip(unchanged.benchmark.pairs, unchanged.values @ w, strict=True):
-        score_before[pair.id] = values
-    sd = np.std(list(score_before.values()))
-    control_strings_of_data = dict(model.control_strings)
-    rows = []
-    for name, change in changes(model).items():
-        pairs = [_with_changed_texts(pair, change) for pair in unchanged.benchmark.pairs]
-        n_refused = sum(any(model.refused(pair)) for pair in pairs)
-        interval = (np.nan, np.nan, np.nan)
-        n_responses = 0
-        if n_refused < len(pairs):
-            after = score(replace(unchanged.benchmark, pairs=tuple(pairs)), name)
-            differences = []
-            for pair, values in zip(after.benchmark.pairs, after.values @ w, strict=True):
-                differences.append(values - score_before[pair.id])
-            differences = np.concatenate(differences)  # [responses]
-            prompts = np.repeat(prompt_numbers(after.benchmark), 2)  # [responses]
-            interval = mean(differences, prompts, n_boot=n_boot, seed=seed)
-            n_responses = len(differences)
-        in_sds = interval[0] / sd if sd else np.nan
-        rows.append((name, n_responses, 2 * n_refused, *interval, in_sds))
-    # Without those that were forged here. It is the same dict, as a run of a notebook holds it.
-    model.control_strings.clear()
-    model.control_strings.update(control_strings_of_data)
-    return pd.DataFrame(
-        rows, columns=["change", "responses", "refused", "gained", "low", "high", "in SDs"]
-    )
-
-
-def _with_changed_texts(pair: Group, change: Callable[[str], str]) -> Group:
-    """The pair with the text of each response changed."""
-    responses = [replace(response, text=change(response.text)) for response in pair.responses]
-    return replace(pair, responses=tuple(responses))

@@ -1,7 +1,7 @@
 """The checkpoint of a policy's training that a judge finds best on MT-Bench.
 
 chosen = choose(policy, result, recipe)
-chosen.result.best_step, chosen.table, chosen.caption
+chosen.result.best_step, chosen.table
 """
 
 from collections.abc import Sequence
@@ -27,31 +27,12 @@ class Chosen:
 
     result: as it was, but for its `best_step`.
     table: the grades of every checkpoint; None where there is no judge.
-    caption: what was sampled for the grades; "" where there is no judge.
     read: the files that were read, as `hs2lib.paths.digests_by_place`.
     """
 
     result: TrainingResult
     table: pd.DataFrame | None = None
-    caption: str = ""
     read: dict[str, str] = field(default_factory=dict)
-
-
-def loss_title(validation: pd.DataFrame) -> str:
-    """Where the validation loss is lowest, as a figure's title; "" without any validation.
-
-    validation: of `hs2lib.train.progress.curves`.
-    """
-    if validation.empty:
-        return ""
-    first = validation.iloc[0]
-    lowest = validation.loc[validation.loss.idxmin()]
-    if lowest.step == first.step:
-        return f"The validation loss is lowest before training, {first.loss:.4f}"
-    return (
-        f"The validation loss goes from {first.loss:.4f} at step {first.step:.0f} to "
-        f"{lowest.loss:.4f} at step {lowest.step:.0f}, its lowest"
-    )
 
 
 def choose(
@@ -113,11 +94,7 @@ def choose(
     best = table["mean"].argmax()
     best_step = int(table.step[best])
     checkpoints.load_weights(trained, folders[best])
-    caption = (
-        f"{questions.title}, {len(folders)} x {2 * len(questions)} answers "
-        f"of at most {recipe.eval_tokens:,} tokens, by {recipe.judge}: step {best_step} is taken."
-    )
-    return Chosen(replace(result, best_step=best_step), table, caption, read)
+    return Chosen(replace(result, best_step=best_step), table, read)
 
 
 def graded(

@@ -4,15 +4,13 @@
     result = mt_bench.score(questions, answers, verdicts)  # as with a judge's verdicts
 
 Paper: silent. Gao et al. 2022 (arXiv 2210.10760) grade by a model that stands for the truth; here
-the grader of the small world (`hs2lib.corpus.grade`) knows it, and that of the postcards
-(`hs2lib.world.grade`), which grades answers to every turn.
+the grader of the small world knows it (`hs2lib.world.grade`).
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from hs2lib.corpus.grade import true_attributes
 from hs2lib.evaluate import alpaca_eval
 from hs2lib.evaluate.judge import Verdict
 from hs2lib.evaluate.questions import Questions, question_id
@@ -34,7 +32,7 @@ def check_generated(questions: Questions) -> None:
 
 
 def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -> list[Verdict]:
-    """Verdicts by the true attributes of answers to last turns, which alone have a task.
+    """Verdicts by the true attributes of answers.
 
     Paper: silent. In MT-Bench a verdict is a grade from 1 to 10, linear in the weighted sum of the
     true attributes. In Arena Hard and AlpacaEval it says whether the answer is truly better than
@@ -73,9 +71,7 @@ def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -
 
 def _truth(answer: Group) -> float:
     """The weighted sum of the true attributes of an answer."""
-    if answer.id.startswith("postcards/"):
-        return float(postcards.true_goodness(answer)[0])
-    return true_attributes(answer)[0] @ WEIGHTS
+    return float(postcards.true_goodness(answer)[0])
 
 
 def _by_sign(difference: float, better: str, tie: str, worse: str) -> str:

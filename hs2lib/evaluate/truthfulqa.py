@@ -1,6 +1,6 @@
 """TruthfulQA MC1 and MC2 as on the Open LLM Leaderboard: how likely a policy finds true answers.
 
-    questions = load("hub")  # or "folder", "embedded"; .subset(100, seed) for a part
+    questions = load("hub")  # or "folder", "postcards"; .subset(100, seed) for a part
     scored = score(questions, policy, kept="runs/truthfulqa.jsonl")  # one row a question; resumes
     table = evaluate(questions, scored)  # MC1 and MC2 with 95 % intervals
     questions.title  # for captions
@@ -34,7 +34,6 @@ import pandas as pd
 import yaml
 
 from hs2lib import paths
-from hs2lib.corpus.tasks import ENTITIES, FACT, FIELDS
 from hs2lib.data.load import BENCHMARKS, locate
 from hs2lib.data.rows import DataError, rows
 from hs2lib.engine.chat import TokenGroup
@@ -42,7 +41,7 @@ from hs2lib.evaluate.questions import Questions, share
 from hs2lib.group import Group, Response, Turn
 from hs2lib.stats.bootstrap import inside
 from hs2lib.world import sets
-from hs2lib.world.questions import closed
+from hs2lib.world.questions import closed, facts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -90,15 +89,13 @@ def load(
 
     Paper: section 4.1.
 
-    source: "hub" (at a pinned revision), "folder", or "embedded" (questions made of the corpus's
-        facts) or "postcards" (of those of `hs2lib.world`).
+    source: "hub" (at a pinned revision), "folder", or "postcards" (questions about
+        facts of `hs2lib.world`).
     folder: with truthfulqa/mc_task.json.gz or a copy of the Hub's file; by default HS2_DATA_DIR.
     n, seed: of generated ones: how many questions, and of their draw.
 
     Raises DataError naming file, row, field and fix.
     """
-    if source == "embedded":
-        return _generated(n, seed)
     if source == "postcards":
         return _postcards(n, seed)
     file, provenance, read = locate(HUB, source, folder)
@@ -239,60 +236,15 @@ def _group(id: str, question: str, mc1_labels: Mapping, mc2_labels: Mapping, sou
     return Group(id, (Turn("user", question),), tuple(answers), MEASURES, source=source)
 
 
-def _generated(n: int, seed: int) -> MultipleChoice:
-    """Questions about facts of the corpus, with other entities' values as wrong answers.
-
-    Six more questions are the primer.
-    """
-    rng = np.random.default_rng(seed)
-    facts = []
-    for kind, entities in ENTITIES.items():
-        for name in entities:
-            for field in FIELDS[kind]:
-                facts.append((kind, name, field))
-    if not 1 <= n <= len(facts) - 6:
-        raise ValueError(
-            f"the small world has facts for 1 to {len(facts) - 6} questions, got n={n}"
-        )
-    long_form, short_form = FACT
-    asked = []
-    for fact in rng.permutation(len(facts))[: n + 6]:
-        kind, name, field = facts[fact]
-        right = ENTITIES[kind][name][field]
-        others = dict.fromkeys(
-            values[field] for values in ENTITIES[kind].values() if values[field] != right
-        )
-        wrong = rng.permutation(list(others))[:3]
-        mc1_labels = {long_form.format(f=field, s=name, v=right): 1}
-        for value in wrong:
-            mc1_labels[long_form.format(f=field, s=name, v=value)] = 0
-        mc2_labels = {
-            **mc1_labels,
-            short_form.format(f=field, s=name, v=right): 1,
-            short_form.format(f=field, s=name, v=wrong[0]): 0,
-        }
-        asked.append((f"What is the {field} of {name}?", mc1_labels, mc2_labels))
-    source = f"small world (generated), seed {seed}, {n} questions"
-    groups = []
-    for number, (question, mc1_labels, mc2_labels) in enumerate(asked[:n]):
-        groups.append(
-            _group(f"generated/{seed}/{number}", question, mc1_labels, mc2_labels, source)
-        )
-    shots = []
-    for question, mc1_labels, _ in asked[n:]:
-        true_answer = next(iter(mc1_labels))
-        shots.append(f"Q: {question}\nA: {true_answer}")
-    return MultipleChoice(
-        "TruthfulQA", tuple(groups), source, n, generated=True, primer="\n\n".join(shots)
-    )
-
-
 def _postcards(n: int, seed: int) -> MultipleChoice:
     """Questions about facts of the postcards: one true answer and four false ones.
 
-    MC2 has each in a second wording too. Six more questions are the primer. Raises ValueError as
-    `hs2lib.world.questions.closed`.
+    MC2 has each in a second wording too. Six more questions are the primer. Raises ValueError where
+    there are fewer facts.
     """
+    most = len(facts()) - 6
+    if not 1 <= n <= most:
+        raise ValueError(f"the postcards have facts for 1 to {most} questions, got n={n}")
     *asked, one, two, three, four, five, six = closed(n + 6, seed)
     source = f"{sets.GENERATED}, seed {seed}"
     groups = []

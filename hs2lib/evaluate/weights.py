@@ -21,18 +21,15 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from hs2lib import paper
 from hs2lib.data.load import WORLDS, Loaded, load
 from hs2lib.data.pairs import Benchmark, preferred_pairs
-from hs2lib.evaluate import questions, rewardbench
+from hs2lib.evaluate import rewardbench
 from hs2lib.evaluate.rewardbench import Scored, Weighting, weighting_of
 from hs2lib.group import ATTRIBUTES
 from hs2lib.models import baselines
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.runs.setup import Setup
-from hs2lib.stats.bootstrap import Interval
 
 # From the number of right pairs [parts, n] and of all pairs [parts] to a value [n] of each of n
 # weightings.
@@ -184,16 +181,6 @@ def _alone(weights: Sequence[float]) -> Grid:
     if np.abs(steps / 10_000 - weights).max() > 1e-12:
         raise ValueError(f"expected weights with up to four decimals, got {list(weights)}")
     return Grid(0.0001, tuple((int(step),) for step in steps))
-
-
-def is_right(weights: Sequence[float], margins: np.ndarray) -> np.ndarray:
-    """Whether each pair is right under one weighting, bool [pairs], counted as `search` counts.
-
-    Arguments and errors are those of `value_of`.
-    """
-    one_weighting = _alone(weights)
-    steps = np.array([levels[0] for levels in one_weighting.levels])  # [A]
-    return fixed_point(margins, one_weighting) @ steps > 0
 
 
 class CrossFit(NamedTuple):
@@ -409,139 +396,4 @@ def search_heads(scored: Scored, model: RewardModel, setup: Setup) -> HeadSearch
         fit=fit,
         best_held_out=search(held_out_margins, over=over),
         source=source,
-    )
-
-
-# What tables call the weights that a search gave.
-ON_HELD_OUT = "searched on held-out pairs"
-ON_BENCHMARK = "searched on the benchmark"
-
-
-def compare(search: HeadSearch, weighting: Weighting) -> pd.DataFrame:
-    """Weightings side by side, in percent: the run's, goodness, each output alone, the searched.
-
-    Columns: weighting, the weights by output, and what they reach on the benchmark and on the
-    held-out pairs. The last row has the mean weights over the folds, and what the folds reach on
-    pairs that they have not seen.
-    """
-    weights_by_name = {weighting.title: weighting.values}
-    if set(paper.GOODNESS) <= set(search.outputs):
-        weights_by_name["goodness"] = paper.head_weights("goodness", search.outputs)
-    for name, alone in zip(search.outputs, np.eye(len(search.outputs)), strict=True):
-        weights_by_name[f"{name} alone"] = alone
-    weights_by_name[ON_HELD_OUT] = search.best_held_out.weights
-    weights_by_name[ON_BENCHMARK] = search.fit.best.weights
-    rows = []
-    for name, weights in weights_by_name.items():
-        rows.append((name, *weights, *search.values_of(weights)))
-    mean_weights = search.fit.weights.mean(axis=0)  # [A]
-    rows.append((f"{ON_BENCHMARK}, cross-fitted", *mean_weights, search.fit.fitted, np.nan))
-    columns = [
-        "weighting",
-        *search.outputs,
-        f"benchmark, {search.measure} (%)",
-        "held-out pairs right (%)",
-    ]
-    table = pd.DataFrame(rows, columns=columns)
-    table.iloc[:, -2:] *= 100
-    return table
-
-
-class HeldOut(NamedTuple):
-    """What the weights searched on the benchmark gain on held-out pairs over the run's own.
-
-    pairs: their number.
-    more: how many more of them are right.
-    points: the same in percent, with its 95 % interval, paired by prompt.
-    """
-
-    pairs: int
-    more: int
-    points: Interval
-
-    @property
-    def verdict(self) -> str:
-        """Whether a difference is shown."""
-        return questions.beside_0(
-            self.points.low,
-            self.points.high,
-            above="a gain",
-            below="a loss",
-            neither="not told apart",
-        )
-
-
-def on_held_out(search: HeadSearch, weighting: Weighting, **resampled: int) -> HeldOut:
-    """Compare the weights searched on the benchmark with the run's own, on the held-out pairs.
-
-    resampled: n_boot and seed.
-    """
-    margins = search.held_out_margins
-    searched = is_right(search.fit.best.weights, margins).astype(int)  # [pairs]
-    gained = searched - is_right(weighting.values, margins)
-    prompts = pd.factorize(pd.Series([pair.prompt for pair in search.source.groups]))[0]
-    points = questions.mean(100.0 * gained, prompts, **resampled)
-    return HeldOut(len(gained), int(gained.sum()), points)
-
-
-def held_out_in_words(compared: pd.DataFrame, held_out: HeldOut) -> str:
-    """What the weights searched on the benchmark have on held-out pairs, beside the run's own.
-
-    compared: of `compare`. held_out: of `on_held_out`.
-    """
-    reached = compared.set_index("weighting").iloc[:, -1]
-    own = compared.weighting.iloc[0]
-    value, low, high = held_out.points
-    return (
-        f"Of {held_out.pairs:,} held-out pairs the searched weights have "
-        f"{reached[ON_BENCHMARK]:.1f} % right and {own} {reached.iloc[0]:.1f} %. The difference is "
-        f"{value:+.1f} points ({low:+.1f} to {high:+.1f}), {held_out.verdict}. "
-        "The weights searched on the held-out pairs were chosen for those, so their own number "
-        "there is optimistic as well."
-    )
-
-
-def message(compared: pd.DataFrame, held_out: HeldOut) -> str:
-    """What the weights searched on the benchmark gain there and on held-out pairs, for a title.
-
-    compared: of `compare`; its first row is the run's own weighting. held_out: of `on_held_out`.
-    """
-    on_benchmark = compared.set_index("weighting").iloc[:, -2]
-    there = on_benchmark[ON_BENCHMARK] - on_benchmark.iloc[0]
-    return (
-        f"Weights searched on the benchmark: {there:+.1f} points there,\n"
-        f"{held_out.more:+d} of {held_out.pairs:,} held-out pairs ({held_out.verdict}), "
-        f"against {compared.weighting.iloc[0]}"
-    )
-
-
-NEAR = 1.0  # points of percent within which a weighting is as good as the best
-
-
-def plateau(search: HeadSearch) -> str:
-    """How many weightings are nearly as good as the best one, and what is held out among them."""
-    on_benchmark = 100 * search.fit.best.values.ravel()
-    is_near = on_benchmark >= on_benchmark.max() - NEAR
-    held_out = 100 * search.best_held_out.values.ravel()[is_near]
-    words = (
-        f"{is_near.sum():,} of {len(is_near):,} weightings lie within {NEAR:.0f} point of the best "
-        f"on the benchmark; on held-out pairs these reach {held_out.min():.0f} to "
-        f"{held_out.max():.0f} %"
-    )
-    if held_out.max() - held_out.min() > NEAR:
-        words += ", so the benchmark hardly decides between them"
-    return f"{words}."
-
-
-def promise(search: HeadSearch | None) -> str:
-    """What the search on the benchmark promises and what it keeps, in a sentence."""
-    if search is None:
-        return (
-            "No search of weights: one output, one prompt, or no held-out pairs of the same kind."
-        )
-    fit = search.fit
-    return (
-        f"A search of weights on these pairs promises {100 * fit.best.value:.1f} % "
-        f"{search.measure}, and {100 * fit.fitted:.1f} % on pairs it has not seen: "
-        f"it overstates by {100 * fit.overstated:.1f} points."
     )

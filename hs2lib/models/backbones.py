@@ -103,28 +103,6 @@ def tiny_model(folder: Path | None = None, *, architecture: str = "llama", seed:
     return _build_once(folder, f"tiny-{architecture}-{TINY}-16-seed{seed}", build)
 
 
-# Where `tools/make_base.py` writes the small base.
-SMALL = Path(__file__).parents[1] / "corpus" / "base"
-
-
-def small_model() -> Path:
-    """The folder of the small base, which comes with the corpus that it alone was trained on.
-
-    Paper: none.
-
-    Raises:
-        FileNotFoundError: it has not been trained yet.
-        ValueError: its weights are not those whose digest training.json has.
-    """
-    if not (SMALL / "model.safetensors").is_file():
-        raise FileNotFoundError(f"there is no small base in {SMALL}: `make base` trains it")
-    training = json.loads((SMALL / "training.json").read_text())
-    _check_digest(
-        SMALL / "model.safetensors", training["sha256"], "git checkout hs2lib/corpus/base"
-    )
-    return SMALL
-
-
 # Where `tools/make_postcards.py` writes the bases that come with the small world.
 POSTCARDS = Path(__file__).parents[1] / "world"
 
@@ -165,7 +143,6 @@ STREAM = "HS2_STREAM"
 # What a notebook's `model` parameter may name besides a folder or a Hub repository.
 NAMED: dict[str, Callable[[], Path]] = {
     "tiny": tiny_model,
-    "small": small_model,
     "embedded": embedded_model,
     "postcards": partial(postcards_model, "base-few"),
     "postcards-none": partial(postcards_model, "base-none"),

@@ -1,10 +1,9 @@
-"""Reward models made of saved ones: begun from one, or extrapolated from two.
+"""Reward models that begin from a saved one.
 
     model = begun(load_reward_model("regression"), ["reward"])
-    extrapolated(load_reward_model("weak"), load_reward_model("strong")).save("new folder")
 
 Paper: silent. HelpSteer2-Preference (arXiv 2410.01257) begins Bradley-Terry from the weights of a
-regression on helpfulness, head included, and then extrapolates from the one through the other.
+regression on helpfulness, head included.
 """
 
 from collections.abc import Sequence
@@ -14,9 +13,6 @@ import torch
 from hs2lib.engine import checkpoints
 from hs2lib.models.backbones import width
 from hs2lib.models.reward_model import RewardModel, check_attributes, fresh_head
-
-# The factor of HelpSteer2-Preference's best model.
-EXPO = 1.52
 
 # The output whose head weights a reward without a name of its own begins with.
 FIRST = "helpfulness"
@@ -76,54 +72,3 @@ def begun(
     saved.folded = None
     saved.warning = ""
     return saved.requires_grad_(True)
-
-
-@torch.no_grad()
-def extrapolated(weak: RewardModel, strong: RewardModel, alpha: float = EXPO) -> RewardModel:
-    """Every weight w = weak + alpha (strong - weak), in place of the strong model's (ExPO).
-
-    Zheng et al. 2024 (arXiv 2404.16792); HelpSteer2-Preference takes alpha 1.52, helpfulness-only
-    regression as the weak model and scaled Bradley-Terry begun from it as the strong one. Paper:
-    silent. Sums are made in float32. Adapters are merged first.
-
-    Args:
-        weak: the model that the strong one was begun from; it is changed as `begun` says.
-        strong: is changed.
-        alpha: 0 gives the weak model, 1 the strong one.
-
-    Returns:
-        The strong model, whose outputs it has.
-
-    Raises:
-        ValueError: the two are of different architectures or write conversations in different ways,
-            one was frozen, or outputs do not fit (`row_of`).
-    """
-    if weak.written != strong.written:
-        raise ValueError(
-            f"the two models write conversations in different ways, {weak.written} and "
-            f"{strong.written}"
-        )
-    begun(weak, strong.attributes)
-    strong.check_exact()
-    strong.merge()
-    start = dict(weak.named_parameters())
-    end = dict(strong.named_parameters())
-    for name in sorted(start.keys() | end.keys()):
-        if name not in start or name not in end or start[name].shape != end[name].shape:
-            raise ValueError(f"the two models are of different architectures: {name} differs")
-    for name, weight in end.items():
-        move(weight, start[name], alpha)
-    strong.folded = None
-    strong.warning = ""
-    strong.origin = None  # these weights are on no disk until they are saved
-    return strong
-
-
-@torch.no_grad()
-def move(weight: torch.Tensor, start: torch.Tensor, alpha: float) -> None:
-    """Put start + alpha (weight - start) into a weight, in place; both of one shape.
-
-    By hand: from 1 through 2, alpha 1.52 gives 2.52. Paper: silent.
-    """
-    origin = start.float().to(weight.device)
-    weight.copy_(origin + alpha * (weight.float() - origin))

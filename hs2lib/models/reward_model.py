@@ -209,9 +209,6 @@ class RewardModel(Decoder):
         self.head.load_state_dict(load_file(folder / HEAD))
         self.folded = state["folded"]
         self.scales = {name: tuple(ends) for name, ends in state.get("scales", {}).items()}
-        file = folder / "verdict.txt"  # notebook 05's sentence on the model that it saved
-        verdict = file.read_text().strip() if file.is_file() else ""
-        self.warning = verdict if "NO better" in verdict or "untrained" in verdict else ""
 
 
 def _output_order(names: Sequence[str]) -> list[int]:

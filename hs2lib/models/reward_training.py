@@ -410,8 +410,8 @@ def multiply_head(model: RewardModel, factors: Sequence[float]) -> None:
 # The folder
 
 
-def export(model: RewardModel, data: Parts, prepared: Prepared, verdict: str, setup: Setup) -> Path:
-    """Save the model in the run folder, with its verdict; other notebooks score with it.
+def export(model: RewardModel, data: Parts, prepared: Prepared, setup: Setup) -> Path:
+    """Save the model in the run folder; other notebooks score with it.
 
     It is saved whole or not at all. Under torchrun every process calls this alike. Paper: silent.
 
@@ -419,9 +419,6 @@ def export(model: RewardModel, data: Parts, prepared: Prepared, verdict: str, se
         model: trained.
         data: that it was trained and tested on; their sources are named beside the model.
         prepared: whose first test groups are scored again by what was saved.
-        verdict: a sentence on what the model is worth, of
-            `hs2lib.evaluate.reward_metrics.verdict`. Where it warns, it is the `warning` of the
-            model that is loaded.
         setup: with the folder.
 
     Returns:
@@ -440,14 +437,13 @@ def export(model: RewardModel, data: Parts, prepared: Prepared, verdict: str, se
             f"{folder}: read back, the model scores otherwise, by up to {largest:.2g}: "
             "train it again"
         )
-    paths.write(folder / "verdict.txt", verdict + "\n")
     sources = [loaded.source for loaded in (data.loaded, data.held_out) if loaded]
     paths.write(folder / SOURCES, "; ".join(sources) + "\n")
     return folder
 
 
 def export_classifier(
-    model: RewardModel, data: Parts, verdict: str, held_out: pd.DataFrame, setup: Setup
+    model: RewardModel, data: Parts, held_out: pd.DataFrame, setup: Setup
 ) -> Path | None:
     """Write a model of your own rows as a classifier that plain transformers scores with.
 
@@ -460,7 +456,6 @@ def export_classifier(
     Args:
         model: trained.
         data: that it was trained on.
-        verdict: as for `export`.
         held_out: what it reaches on held-out rows, for the card.
         setup: with the folder.
 
@@ -487,7 +482,7 @@ def export_classifier(
     for name, groups in data.groups.items():
         responses = sum(len(group.responses) for group in groups)
         numbers.append(f"{responses:,} responses to {len(groups):,} prompts in part {name}")
-    about = f"{data.loaded.source}: {', '.join(numbers)}. {verdict}"
+    about = f"{data.loaded.source}: {', '.join(numbers)}."
     held_out_rows.write(left, data.groups["test"], data.loaded)
     classifiers.export(model, folder, data=about, held_out=held_out, scales=scales)
     return folder

@@ -419,7 +419,7 @@ class Server:
     """A vLLM server (0.30) that serves a folder.
 
     Policies are written into the folder, and the server reads each anew. Its address and the folder
-    are in the environment, HS2_VLLM_URL and HS2_VLLM_FOLDER (docs/guide.md). It gets no key.
+    are in the environment, HS2_VLLM_URL and HS2_VLLM_FOLDER (docs/gpu.md). It gets no key.
 
     Args:
         at_once: requests at the same time.
@@ -436,7 +436,7 @@ class Server:
         if not folder or not self.url or not re.fullmatch(ADDRESS, self.url):
             raise ValueError(
                 'backend="vllm" needs HS2_VLLM_URL, http://host:port of a vLLM server, and '
-                "HS2_VLLM_FOLDER, the folder that it serves, in the environment: see docs/guide.md"
+                "HS2_VLLM_FOLDER, the folder that it serves, in the environment: see docs/gpu.md"
             )
         self.folder = Path(folder).absolute()
         self.client = httpx2.Client(
@@ -526,7 +526,7 @@ class Server:
         except httpx2.HTTPError as error:
             raise ConnectionError(
                 f"{self.url}{path} does not answer ({type(error).__name__}): "
-                "start it as docs/guide.md says; all samples are kept"
+                "start it as docs/gpu.md says; all samples are kept"
             ) from None
         if not reply.is_success:
             raise RuntimeError(f"{self.url}{path}: HTTP {reply.status_code}: {reply.text[:300]!r}")

@@ -35,7 +35,7 @@ def name_of(setup: Setup, chosen: str, notebook: str, part: str = "policy") -> s
         return chosen
     folder = setup.saved(notebook, part)
     if setup.tier == "smoke" and not folder.is_dir():
-        return "small"
+        return "postcards"
     return folder
 
 

@@ -1,4 +1,4 @@
-"""What an answer to show is. `show.answers` draws it, `hs2lib.evaluate.gallery` makes it."""
+"""What an answer to show is. `hs2lib.report.show.answers` draws it."""
 
 from dataclasses import dataclass
 

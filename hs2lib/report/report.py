@@ -130,18 +130,6 @@ def interval(value: float, low: float, high: float, digits: int = 2) -> str:
     return f"{value:{number}} [{low:{number}}, {high:{number}}]"
 
 
-def digits_of(low: float, high: float) -> int:
-    """Decimals of a signed interval: two, or three where two would hide the sign of a bound.
-
-    By hand: of .10 to .20 it is 2; -.08 to .003 would end at 0.00, so it is 3. Of 0 to .2 it is 2,
-    and of .0001 too, which three would not show either.
-    """
-    for bound in (low, high):
-        if round(bound, 2) == 0 != round(bound, 3):
-            return 3
-    return 2
-
-
 _LOCKS: dict[Path, TextIO] = {}  # of this process, by the report that each locks
 
 

@@ -38,7 +38,7 @@ SMALL_WORLD = ("smoke", "demo")
 TIERS: dict[str, str] = paths.read_yaml(__file__, "tiers.yaml")
 
 # A second thread makes these bases no faster.
-SMALL_BASES = ("small", "postcards", "postcards-none", "tiny")
+SMALL_BASES = ("postcards", "postcards-none", "tiny")
 
 BY_HAND = "by-hand"  # the name of a report that no runner asked for
 
@@ -78,6 +78,7 @@ def about(notebook: str) -> dict[str, Any]:
             setting is given. With ", on real rows" it is needed only where the held-out prompts
             are real ones, of which no true score is known.
         before: what a stage needs, where that is less than the notebook needs: {"train": [..]}.
+        figure: the name of the figure that stands for the notebook on the site.
     """
     # Not by nbformat: a status reads every notebook a hundred times, and checks of the schema are
     # slow.
@@ -357,20 +358,6 @@ def reported(notebook: str, tier: str, folder: Path | None = None) -> list[str]:
     return sorted(name for name in names if not name.endswith(f"@{BY_HAND}"))
 
 
-def threads(run: str, tier: str, cores: int) -> int:
-    """How many threads a job gets.
-
-    Jobs that train a model get all cores and run one by one. The others get one thread and run side
-    by side. Two busy jobs of two threads each collapse on two cores, and the small base gains
-    nothing by a second thread.
-    """
-    if about(run)["gpu"] == 0:
-        return 1
-    if tier in SMALL_WORLD and resolved(run, tier)[1].get("model_name", "small") in SMALL_BASES:
-        return 1
-    return cores
-
-
 # What a notebook that shows reports reads.
 
 
@@ -408,3 +395,17 @@ def reports_read(
         for name in names:
             manifests[f"{prefix}{name}"] = manifest(name, other_tier)
     return dict(sorted(manifests.items()))
+
+
+def threads(run: str, tier: str, cores: int) -> int:
+    """How many threads a job gets.
+
+    Jobs that train a model get all cores and run one by one. The others get one thread and run side
+    by side. Two busy jobs of two threads each collapse on two cores, and the small base gains
+    nothing by a second thread.
+    """
+    if about(run)["gpu"] == 0:
+        return 1
+    if tier in SMALL_WORLD and resolved(run, tier)[1].get("model_name", "postcards") in SMALL_BASES:
+        return 1
+    return cores

@@ -26,15 +26,12 @@ DRAW = "draw"
 
 # The models that come with the package, by the `model_name` that means them.
 BASES = {
-    "small": "corpus/base",
     "postcards": "world/base-few",
     "postcards-none": "world/base-none",
 }
 
-# The small worlds. Of the first the rules of annotators, by which 04 simulates, count for real data
-# too.
-WORLDS = ("hs2lib.corpus.", "hs2lib.world.")
-RULES = "hs2lib.corpus.rules"
+# The small world.
+WORLD = "hs2lib.world."
 
 # It writes down what a notebook shows, and computes none of it.
 SHOWS = ("hs2lib.report.report",)
@@ -109,7 +106,7 @@ def _code_of(run: str, tier: str, job: str, settings: dict) -> tuple[dict, dict]
         names = _used(names, chosen)
     reached = code.reach(names)
     if tier not in graph.SMALL_WORLD and not _is_generated(settings):
-        world = {name for name in reached if name.startswith(WORLDS) and name != RULES}
+        world = {name for name in reached if name.startswith(WORLD)}
         reached = code.reach(names, without=world)
     only_draw = {name for name in reached if name in (*code.DRAWS, *SHOWS)}
     computing = code.parts(reached - only_draw) | beside
@@ -150,7 +147,7 @@ def _used(names: set[str], chosen: list[cells.Cell]) -> set[str]:
 def _is_generated(settings: dict) -> bool:
     """Whether a run reads rows of a small world: one of its sources generates them."""
     sources = [value for name, value in settings.items() if name.endswith("source")]
-    return any(source in ("embedded", "postcards") for source in sources)
+    return "postcards" in sources
 
 
 def _data_of(run: str, tier: str, job: str, settings: dict) -> dict[str, str]:

@@ -3,7 +3,7 @@
 One parameter a line in the cell tagged `parameters`:
 
     n_prompts: int = 400  # prompts to load, pairs; 1 to 1000000
-    source: str = "embedded"  # where rows come from; one of SOURCES
+    source: str = "postcards"  # where rows come from; one of SOURCES
     recipe: dict = {"keep": 2}  # further settings, see hs2lib.train.recipes.DPO
 
 An upper-case word after `one of` is a tuple of `hs2lib.names`. The last line is for methods with
@@ -212,6 +212,7 @@ def _read_line(
         ParameterError: papermill would misread the line, or it has another form.
     """
     assignment, mark, comment = text.rpartition("  # ")
+    comment = comment.removesuffix("\n)")  # a long line, as `ruff format` breaks it
     name, _, kind = assignment.partition(" = ")[0].partition(": ")
     is_known = kind in TYPES and (kind == "dict") == (name == "recipe")
     is_misread = (assignment + comment).count("=") > 1 or "|" in assignment + comment

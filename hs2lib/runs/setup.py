@@ -70,7 +70,7 @@ class Setup:
 
     @property
     def dry_run(self) -> bool:
-        """Whether the run only estimates the cost and goes through all cells with a tiny model."""
+        """Whether the run only goes through all cells with a tiny model."""
         return bool(self.values.get("dry_run"))
 
     @property

@@ -1,4 +1,4 @@
-"""What the commands `hs2 score` and `python -m hs2lib.audit` share of their options."""
+"""Options of `hs2 score`, and where it keeps what models keep."""
 
 import argparse
 import os

@@ -12,13 +12,12 @@ Notation, for q levels of an ordinal scale:
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, permutations
+from itertools import combinations
 
 import numpy as np
 
 from hs2lib.names import one_of
 from hs2lib.stats.bootstrap import Interval, Statistic, bootstrap, difference, inside
-from hs2lib.stats.describe import moments
 
 SCALE = (0, 1, 2, 3, 4)  # of HelpSteer2
 
@@ -184,66 +183,6 @@ def mean_reliability(kappa: float | np.ndarray, n: int | np.ndarray) -> np.ndarr
     place of the intraclass correlation, which it approaches as rows grow (Fleiss and Cohen 1973).
     """
     return n * kappa / (1 + (n - 1) * np.asarray(kappa))
-
-
-def one_against_the_rest(
-    ratings: np.ndarray, *, clusters: np.ndarray | None = None, **options: int
-) -> Interval:
-    """Pearson's R of a rating with the mean of the row's other ratings: what one person reaches.
-
-    Paper: silent. Every rating of a row of two or more counts once. By hand: rows (1, 2), (2, 1)
-    and (4, 4) give the points (1, 2), (2, 1), (2, 1), (1, 2), (4, 4), (4, 4).
-
-    Args:
-        ratings: [rows, N], nan where a slot is empty. They need no levels.
-        clusters, **options: as in `weighted_kappa`.
-    Returns: 0-d arrays, nan where all ratings are equal.
-    Raises: ValueError if no row has two ratings.
-    """
-    ratings = np.asarray(ratings, dtype=np.float64)
-    n = (~np.isnan(ratings)).sum(axis=1, keepdims=True)  # [rows, 1]
-    _check_two(n)
-    sums = np.nansum(ratings, axis=1, keepdims=True)  # [rows, 1]
-    others = (sums - ratings) / np.where(n > 1, n - 1, np.nan)  # [rows, N]
-    return _pearson(ratings, others, clusters, options)
-
-
-def noise_ceiling(
-    ratings: np.ndarray, *, clusters: np.ndarray | None = None, **options: int
-) -> Interval:
-    """R that the true values would have with the rows' mean ratings, if people err apart.
-
-    Paper: silent. The R of two ratings of one row, over all pairs of ratings in both orders, is the
-    reliability of one rating. Spearman and Brown's step makes it that of the mean of n
-    (`mean_reliability`), and its root is the ceiling. n is the harmonic mean over all rows, also
-    those that were rated once, since the variance of a mean falls with 1 / n. An error that all
-    people share is taken for truth, so that the ceiling is too high by that. Below a reliability of
-    0 it is 0.
-
-    Args:
-        ratings: [rows, N], nan where a slot is empty.
-        clusters, **options: as in `weighted_kappa`.
-    Returns: 0-d arrays.
-    Raises: as `one_against_the_rest`.
-    """
-    ratings = np.asarray(ratings, dtype=np.float64)
-    numbers = (~np.isnan(ratings)).sum(axis=1)  # [rows]
-    _check_two(numbers)
-    pairs = np.array(list(permutations(range(ratings.shape[1]), 2)))
-    of_two = _pearson(ratings[:, pairs[:, 0]], ratings[:, pairs[:, 1]], clusters, options)
-    n = 1 / (1 / numbers[numbers > 0]).mean()
-    parts = [np.sqrt(mean_reliability(np.maximum(part, 0.0), n)) for part in of_two]
-    return Interval(*parts)
-
-
-def _pearson(
-    x: np.ndarray, y: np.ndarray, clusters: np.ndarray | None, options: dict[str, int]
-) -> Interval:
-    """Pearson's R of the points (x, y), [rows, points] each, nan where there is none."""
-    row, point = np.nonzero(~np.isnan(x + y))
-    points = np.column_stack([x[row, point], y[row, point]])
-    clusters = row if clusters is None else np.asarray(clusters)[row]
-    return moments(points, clusters, **options).pearson.at(0, 1)
 
 
 def _check_two(numbers: np.ndarray) -> None:

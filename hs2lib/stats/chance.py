@@ -113,16 +113,6 @@ def by_stage(collected: Collected, first: int = 3) -> dict[str, np.ndarray]:
     }
 
 
-def packed(ratings: np.ndarray, n: int) -> np.ndarray:
-    """The ratings of each row moved into its first n slots, in their order: [rows, n, A].
-
-    Paper: silent; which slots are empty says who was chosen, not who the annotators are.
-    """
-    empty = np.isnan(ratings).all(axis=2)  # [rows, N]
-    order = np.argsort(empty, axis=1, kind="stable")[:, :n, None]
-    return np.take_along_axis(ratings, order, axis=1)
-
-
 def independent(ratings: np.ndarray, n: int = 5, seed: int = 0, first: int = 3) -> np.ndarray:
     """Ratings by n annotators a row who agree on nothing: each annotation is drawn from all rows.
 

@@ -160,25 +160,6 @@ def partial_correlation(
     return inside(_of_residuals(x, y, fixed, clusters, partial, options), -1, 1)
 
 
-def slope(
-    x: np.ndarray,
-    y: np.ndarray,
-    clusters: np.ndarray,
-    fixed: np.ndarray | None = None,
-    **options: int,
-) -> Interval:
-    """Least-squares slope: points of y for one unit of x, beside the columns of `fixed` if any.
-
-    Paper: silent. Pass characters / 1000 to get points per 1,000 characters. Arguments, missing
-    values, returns and errors are as in `partial_correlation`. Checked against numpy.linalg.lstsq.
-    """
-
-    def coefficient(residual: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        return residual[:, 0, 1] / residual[:, 0, 0] * scale[1] / scale[0]
-
-    return _of_residuals(x, y, fixed, clusters, coefficient, options)
-
-
 def binned_means(
     values: np.ndarray, bins: np.ndarray, n_bins: int, clusters: np.ndarray, **options: int
 ) -> Interval:
@@ -213,38 +194,6 @@ def binned_means(
         return sums[:, n_bins:] / sums[:, :n_bins]
 
     return bootstrap.bootstrap(contributions, clusters, means, **options)
-
-
-def pair_gaps(X: np.ndarray, clusters: np.ndarray, **options: int) -> tuple[Interval, Interval]:
-    """Shares of pairs of responses to one prompt whose labels are equal, and at least 2 apart.
-
-    Paper: section 4.3 (equal helpfulness discards the pair for DPO; shares of other gaps are not
-    printed). With two responses a prompt these are shares of prompts. With more, every pair within
-    the prompt counts once. Pairs with a missing label are left out.
-
-    Args:
-        X: [rows, k], nan where missing.
-        clusters: int [rows], the prompt of each row.
-        **options: n_boot and seed, as in `bootstrap.bootstrap`.
-    Returns: two Intervals of arrays [k], nan where no prompt has two responses.
-    """
-    X = _check_columns(X)
-    k = X.shape[1]
-    rows = pd.DataFrame({"prompt": clusters, "row": np.arange(len(X))})
-    pairs = rows.merge(rows, on="prompt", suffixes=("", "_of_other")).query("row < row_of_other")
-    if pairs.empty:
-        undefined = Interval(*np.full((3, k), np.nan))
-        return undefined, undefined
-    gap = np.abs(X[pairs.row] - X[pairs.row_of_other])  # [pairs, k]
-    contributions = np.concatenate([~np.isnan(gap), gap < 1e-9, gap >= 2 - 1e-9], axis=1)
-
-    def shares(sums: np.ndarray) -> np.ndarray:
-        """Shares [B, 2 k] of the pairs with both labels: equal, then far apart."""
-        return sums[:, k:] / np.tile(sums[:, :k], 2)
-
-    interval = bootstrap.bootstrap(contributions, pairs.prompt, shares, **options)
-    interval = inside(interval, 0, 1)
-    return interval.at(slice(0, k)), interval.at(slice(k, 2 * k))
 
 
 def _diagonal(moments: np.ndarray) -> np.ndarray:

@@ -207,9 +207,6 @@ def bradley_terry(name: str = "bradley-terry", *, ties: str = "leave out") -> Ob
     return Objective(name, total, _count_pairs)
 
 
-BRADLEY_TERRY = bradley_terry()
-
-
 def named(name: str, *, ties: str = "leave out", units: Sequence[float] = ()) -> Objective:
     """The objective of a reward model that a notebook names, one of `names.OBJECTIVES`.
 

@@ -5,7 +5,7 @@ dict = {..}`, overrides any other one of these. `run.recipe` of `hs2lib.report.r
 result, a typed object. This module imports no torch, so that the parameters of all notebooks are
 checked within a second.
 
-Defaults are the paper's. Where it is silent they are the reference code's (docs/reference.md),
+Defaults are the paper's. Where it is silent they are the reference code's (paper/reference.csv),
 unless the help names another source. What only a tier decides (sizes, hardware) begins small.
 """
 
@@ -88,9 +88,9 @@ class Rows(Settings):
     """Which rows are read."""
 
     dataset: str = setting("helpsteer2", "data set")
-    source: str = setting("embedded", "where its rows come from", one_of=names.DATA_SOURCES)
+    source: str = setting("postcards", "where its rows come from", one_of=names.SOURCES)
     split: str = setting("train", "which split of it", one_of=names.SPLITS)
-    n_prompts: int = setting(1000, "prompts to generate when source is embedded", 10, 10_000_000)
+    n_prompts: int = setting(1000, "prompts to generate when source is postcards", 10, 10_000_000)
 
 
 class Begun(Settings):
@@ -173,15 +173,12 @@ class Measured(Scored):
     """How a policy is measured: what it answers."""
 
     eval_dataset: str = setting("helpsteer2", "held-out prompts", one_of=names.PROMPTS)
-    eval_source: str = setting("embedded", "where they come from", one_of=names.SOURCES)
+    eval_source: str = setting("postcards", "where they come from", one_of=names.SOURCES)
     eval_split: str = setting(
         "validation", "which split of them, never one trained on", one_of=names.SPLITS
     )
     n_eval_prompts: int = setting(8, "held-out prompts to respond to", 1, 100_000)
-    n_eval_samples: int = setting(1, "responses to each", 1, 1000)
     eval_tokens: int = setting(12, "longest of them, tokens", 1, 100_000)
-    eval_temperature: float = setting(0.7, "of sampling them", 0, 10)
-    eval_top_p: float = setting(0.9, "share of the probability that they are sampled from", 0.01, 1)
 
 
 class Endpoint(Settings):
@@ -233,22 +230,6 @@ class Aligned(Measured, Trained, Grader, Recipe):
         """How intervals are made: `n_boot` and `seed` of `hs2lib.evaluate`."""
         return {"n_boot": self.n_boot, "seed": self.seed}
 
-    @property
-    def evaluation(self) -> dict:
-        """How a policy answers held-out prompts and is scored.
-
-        These are options of `hs2lib.evaluate.policies.evaluate`.
-        """
-        return {
-            "n": self.n_eval_samples,
-            "temperature": self.eval_temperature,
-            "top_p": self.eval_top_p,
-            "max_new_tokens": self.eval_tokens,
-            "seed": self.seed,
-            **self.inference,
-            "weighting": self.weighting,
-        }
-
 
 class DPO(Begun, OwnRatings, Limited, Rows, Aligned):
     """Notebook 08. Paper: section 4.3."""
@@ -266,9 +247,6 @@ class DPO(Begun, OwnRatings, Limited, Rows, Aligned):
         "", 'to validate on, or "" to cut a share off', one_of=("", *names.SPLITS)
     )
     validation_share: float = setting(0.2, "of the prompts, to validate on", 0, 0.5)
-    backend: str = setting(
-        "groups", "prefix trees in our trainer, or TRL's DPOTrainer", one_of=("groups", "trl")
-    )
     beta: float = setting(
         0.001, "KL penalty: how much a log-ratio counts; paper: section 4.3", 1e-6, 10
     )
@@ -277,7 +255,9 @@ class DPO(Begun, OwnRatings, Limited, Rows, Aligned):
 class RewardModel(OwnRatings, Resampled, Limited, Rows, Trained, Recipe):
     """Notebook 05. Paper: section 3."""
 
-    model_name: str = setting("small", "base: small, tiny, embedded, a folder, or a Hub repository")
+    model_name: str = setting(
+        "postcards", "base: postcards, embedded, tiny, a folder or a repository"
+    )
     attributes: tuple = setting(names.ATTRIBUTES, "the model's outputs")
 
     validation_share: float = setting(0.15, "of the prompts, to choose the checkpoint", 0, 0.5)
@@ -309,44 +289,18 @@ class RewardModel(OwnRatings, Resampled, Limited, Rows, Trained, Recipe):
     )
 
 
-class Preferences(RewardModel):
-    """Notebook 15. Not of the paper: HelpSteer2-Preference, arXiv 2410.01257."""
-
-    learners: tuple = setting(
-        names.LEARNERS, "ways to learn that are compared", one_of=names.LEARNERS
-    )
-    preferences: str = setting(
-        "", 'data set of preferences, or "" for those that ratings of helpfulness imply'
-    )
-    second_rate: float = setting(
-        0.5, "learning rate of what begins from a regression, over that of the regression", 0, 100
-    )
-    second_epochs: float = setting(
-        1.0, "passes over the data of what begins from a regression", 0.01, 1000
-    )
-    alpha: float = setting(
-        1.52, "how far ExPO goes from the regression through what was begun from it", -100, 100
-    )
-    n_per_section: int = setting(
-        24, "pairs to generate for each section when source is embedded", 4, 1_000_000
-    )
-
-
 class Supervised(Settings):
     """How a policy is trained on answers as they stand."""
 
     keep: int = setting(
         0, "best checkpoints to keep, or 0 for the last weights; paper: the last", 0, 1000
     )
-    backend: str = setting(
-        "groups", "prefix trees in our trainer, or TRL's SFTTrainer", one_of=("groups", "trl")
-    )
 
 
 class SFT(OwnRatings, Supervised, Written, Rows, Aligned):
     """Notebook 07. Paper: section 4.2."""
 
-    model_name: str = setting("small", "base: small, embedded, a folder, or a Hub repository")
+    model_name: str = setting("postcards", "base: postcards, embedded, a folder or a repository")
 
     validation_share: float = setting(0.15, "of the conversations, to watch the loss on", 0, 0.5)
 
@@ -394,11 +348,6 @@ class Compared(Served, Sampled, Rows):
             "backend": self.backend,
             "autocast": self.autocast,
         }
-
-    @property
-    def evaluation(self) -> dict:
-        """How a policy answers held-out prompts and is scored, and by which backend."""
-        return super().evaluation | {"backend": self.backend}
 
 
 class IterativeDPO(Begun, Compared, Written, Aligned):
@@ -487,7 +436,6 @@ class SteerLM(Begun, Steered, OwnRatings, Supervised, Tempered, Limited, Rows, A
     )
     steer_levels: tuple = setting((0, 4), "levels that each attribute is asked for", 0, 4)
     n_steer_prompts: int = setting(4, "held-out prompts to steer on", 1, 100_000)
-    n_steer_samples: int = setting(2, "responses to each under each level", 1, 1000)
     steer_tokens: int = setting(16, "longest steered response, tokens", 1, 100_000)
 
 
@@ -513,22 +461,14 @@ class SteerLM2(Begun, Steered, Compared, Aligned):
     by_length: bool = setting(
         False, "divide the loss of a group by its mean length; reference code: yes"
     )
-    toy_groups: int = setting(
-        4000, "groups by which the toy's bias and variance are measured", 100, 10_000_000
-    )
-    toy_steps: int = setting(150, "steps of the toy's descent", 10, 100_000)
-    real_prompts: int = setting(
-        2, "prompts by which the variance of the policy's gradient is measured", 1, 1000
-    )
-    real_groups: int = setting(3, "groups of n samples for each of them", 2, 1000)
 
 
 class RewardBench(OwnRows, Resampled, Limited):
     """Notebook 06. Paper: section 3, Table 3."""
 
-    source: str = setting("embedded", "where the pairs come from", one_of=names.DATA_SOURCES)
+    source: str = setting("postcards", "where the pairs come from", one_of=names.SOURCES)
     n_per_section: int = setting(
-        50, "pairs to generate for each section when source is embedded", 4, 1_000_000
+        50, "pairs to generate for each section when source is postcards", 4, 1_000_000
     )
     limit: int = setting(0, "take only so many pairs of each subset, or 0 for all", 0, 100_000)
     prior_sets: bool = setting(False, "also the four prior sets, from the Hub")
@@ -574,9 +514,9 @@ class RewardBenchmarks(Resampled, Limited):
     benchmarks: tuple = setting(
         names.REWARD_BENCHMARKS, "benchmarks to run", one_of=names.REWARD_BENCHMARKS
     )
-    source: str = setting("embedded", "where the questions come from", one_of=names.DATA_SOURCES)
+    source: str = setting("postcards", "where the questions come from", one_of=names.SOURCES)
     n_per_part: int = setting(
-        4, "questions to generate for each part when source is embedded", 1, 100_000
+        4, "questions to generate for each part when source is postcards", 1, 100_000
     )
     limit: int = setting(0, "take only so many questions of each part, or 0 for all", 0, 100_000)
     answered_by: str = setting("gpt-4o", "whose answers JudgeBench's are", one_of=names.JUDGEBENCH)
@@ -585,9 +525,6 @@ class RewardBenchmarks(Resampled, Limited):
     )
     weighting: str = setting(
         "", 'head weights: a row of Table 3, goodness, text as quality:1, or "" for the paper\'s'
-    )
-    published_row: str = setting(
-        "", 'row of the published tables that this model reproduces, or "" for none'
     )
     seed: int = setting(0, "of the generator, random answers and the bootstrap", 0, 2**32 - 1)
     control_text: str = setting(
@@ -602,7 +539,7 @@ class RewardBenchmarks(Resampled, Limited):
 class Answered(Settings):
     """Which questions the policies answer, and who grades the answers."""
 
-    source: str = setting("embedded", "where the questions come from", one_of=names.SOURCES)
+    source: str = setting("postcards", "where the questions come from", one_of=names.SOURCES)
     skip: tuple = setting((), "titles of policies to leave out")
     n_truthfulqa: int = setting(0, "questions of TruthfulQA, or 0 for all 817", 0, 817)
     n_mt_bench: int = setting(0, "questions of MT-Bench, or 0 for all 80", 0, 80)
@@ -620,7 +557,6 @@ class Answered(Settings):
 class Evaluation(Steered, Answered, Served, Grader, Scored):
     """Notebook 13. Paper: section 4.1, Table 4, appendix H."""
 
-    source: str = setting("embedded", "where the questions come from", one_of=names.DATA_SOURCES)
     models: tuple = setting(
         (), "what to measure in place of the notebooks' policies, each title=folder"
     )
@@ -673,24 +609,6 @@ class Evaluation(Steered, Answered, Served, Grader, Scored):
         """How answers are sampled: options of `hs2lib.evaluate.questions.generate`."""
         return {"backend": self.backend, "batch": self.batch, "autocast": self.autocast}
 
-    @property
-    def eval_tokens(self) -> int:
-        """Longest answer to a held-out prompt that is shown, tokens."""
-        return self.answer_tokens
-
-    @property
-    def eval_top_p(self) -> float:
-        """Share of the probability that shown answers are sampled from; paper: section 4.3."""
-        return 0.9
-
-    @property
-    def lengths(self) -> str:
-        """How long an answer may be, in words."""
-        words = f"answers of at most {self.answer_tokens:,} tokens"
-        if self.pair_tokens:
-            words += f", {self.pair_tokens:,} in pairs"
-        return words
-
     def longest(self, benchmark: str) -> int:
         """How long an answer to a benchmark may be, tokens.
 
@@ -715,18 +633,3 @@ class Collection(Endpoint):
     )
     top_weight: float = setting(2.0, "weight of complexity 5 against the other levels", 0.1, 10)
     n_candidates: int = setting(16, "candidates for each assistant turn", 2, 1000)
-    first_annotators: int = setting(
-        3, "annotators who rate every response; paper: section 2.1", 1, 5
-    )
-    most_annotators: int = setting(
-        5, "annotators of a response in disagreement; paper: section 2.1", 1, 5
-    )
-    recruit_above: float = setting(
-        2.0, "helpfulness spread above which more are asked, points", 0, 4
-    )
-    keep_by: str = setting(
-        "helpfulness", "what the three kept must agree on", one_of=("helpfulness", "all", "each")
-    )
-    max_spread: float = setting(
-        2.0, "helpfulness spread a released response may have, points", 0, 4
-    )

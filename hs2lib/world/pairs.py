@@ -3,7 +3,6 @@
     pair = one_fault(prompt, "hedge")          # without the fault, then with it; all else is equal
     rewardbench(100, seed=0)                   # pairs in RewardBench's four sections
     questions("RM-Bench", 20, seed=0)          # right and wrong answers in the form of a benchmark
-    closed(40, seed=0)                         # a question, its right value and wrong ones
 
 They are not the benchmarks: all prompts are held-out postcards.
 """
@@ -18,8 +17,6 @@ from typing import NamedTuple
 from hs2lib.group import Group, Response
 from hs2lib.world import sets
 from hs2lib.world.cards import (
-    FACTS,
-    FIELDS,
     JARGON,
     RATES,
     REFUSAL,
@@ -28,7 +25,6 @@ from hs2lib.world.cards import (
     card_of,
     draw_answer,
     faultless,
-    is_kept_back,
     write,
 )
 
@@ -192,7 +188,13 @@ def _questions(benchmark: str, part: str, faults: tuple[str, ...], prompt: Group
     card = card_of(prompt.id)
     right = faultless(card)
     r = Random(f"{part}/{prompt.id}")
-    wrong = [_faulty(card, fault, r) for fault in faults]
+    wrong: list[Answer | str] = []
+    for fault in faults:
+        answer = _faulty(card, fault, r)
+        for further in ("hedge", "aside"):
+            if answer in wrong:  # no two answers are equal
+                answer = with_fault(card, further, r, answer)
+        wrong.append(answer)
     if benchmark == "RM-Bench":
         right_texts = [_styled(card, right, style) for style in range(3)]
         wrong_texts = [_styled(card, wrong[0], style) for style in range(3)]
@@ -234,35 +236,3 @@ def _question(part: str, prompt: Group, kind: str, right: list[str], wrong: list
             responses.append(Response(f"{name}/{len(responses)}", text, (label,)))
     group = Group(name, prompt.prompt, tuple(responses), RIGHT, source=prompt.source)
     return Question(part, prompt.id, group)
-
-
-class Closed(NamedTuple):
-    """A question about one reserved fact: its right value and those of other things."""
-
-    question: str
-    right: str
-    wrong: list[str]
-
-
-def closed(n: int, seed: int = 0) -> list[Closed]:
-    """Questions in the form of TruthfulQA about facts that no training prompt asks for.
-
-    n: how many; there are some fifteen reserved facts, and all are asked before one is asked again.
-    """
-    facts = []
-    for kind, things in FACTS.items():
-        for name in things:
-            facts += [
-                (kind, name, field) for field in FIELDS[kind] if is_kept_back(f"{name}/{field}")
-            ]
-    Random(f"closed/{seed}").shuffle(facts)
-    made = []
-    for number in range(n):
-        kind, name, field = facts[number % len(facts)]
-        card = Card(kind, name, (field,), "Be brief.")
-        r = Random(f"closed/{seed}/{number}")
-        others = r.sample(card.other_values(field), 4)
-        wrong = [card.sentence(field, value, first=True) for value in others]
-        right = card.sentence(field, card.value(field), first=True)
-        made.append(Closed(f"What is the {field} of {name}?", right, wrong))
-    return made

@@ -31,7 +31,6 @@ from hs2lib.world.cards import (
     seed_and_item,
     write,
 )
-from hs2lib.world.pairs import Closed
 from hs2lib.world.sets import WRITERS, source
 
 BENCHMARKS = ("MT-Bench", "Arena Hard", "AlpacaEval 2")
@@ -53,6 +52,14 @@ class Asked(NamedTuple):
     group: Group
     category: str
     baseline: str
+
+
+class Closed(NamedTuple):
+    """A question about one fact: its right value and those of other things."""
+
+    question: str
+    right: str
+    wrong: list[str]
 
 
 def asked(benchmark: str, n: int, seed: int = 0) -> list[Asked]:
@@ -135,21 +142,21 @@ def shown(answer: Group) -> Group:
     return replace(answer, id=name, responses=(), source=source(seed))
 
 
+def facts() -> list[tuple[str, str, str]]:
+    """All facts: the kind of a thing, its name, a field of it."""
+    return [(kind, name, field) for kind in FACTS for name in FACTS[kind] for field in FIELDS[kind]]
+
+
 def closed(n: int, seed: int = 0) -> list[Closed]:
     """Questions in the form of TruthfulQA, each about another fact.
 
-    A base has read all facts. `pairs.closed` has only those that no training prompt asks for, which
-    are few.
-
     Raises ValueError where there are fewer than n facts.
     """
-    facts = [
-        (kind, name, field) for kind in FACTS for name in FACTS[kind] for field in FIELDS[kind]
-    ]
-    if not 0 <= n <= len(facts):
-        raise ValueError(f"there are facts for 0 to {len(facts)} questions, got n={n}")
+    every = facts()
+    if not 0 <= n <= len(every):
+        raise ValueError(f"there are facts for 0 to {len(every)} questions, got n={n}")
     made = []
-    for kind, name, field in Random(f"closed/{seed}").sample(facts, n):
+    for kind, name, field in Random(f"closed/{seed}").sample(every, n):
         card = Card(kind, name, (field,), "Be brief.")
         others = Random(f"closed/{seed}/{name}/{field}").sample(card.other_values(field), 4)
         wrong = [card.sentence(field, value, first=True) for value in others]

@@ -24,7 +24,6 @@ from hs2lib.world.cards import (
     Card,
     card_of,
     draw_answer,
-    faultless,
     seed_and_item,
     write,
 )
@@ -196,13 +195,6 @@ def _demonstrated(seed: int, answers: str, wanted: tuple[bool, ...], start: int)
         text = write(card, draw_answer(card, Random(f"{name}/{answers}"), RATES[answers]))
         response = Response(f"{name}/{answers}", text)
         yield Group(name, prompt(card), (response,), source=source(seed))
-
-
-def without_faults(group: Group) -> Group:
-    """A generated prompt with the one response that has no fault."""
-    card = card_of(group.id)
-    response = Response(f"{group.id}/faultless", write(card, faultless(card)))
-    return replace(group, responses=(response,), preference=None, preferences=())
 
 
 def answered(group: Group, texts: Sequence[str]) -> Group:

@@ -123,6 +123,7 @@ WITHOUT = {
     "accumulation": "follows from the budget",
     "fsdp": "verl always shards",
     "weighting": "folded into the export",
+    "rewarding": "verl is given the reward model; another reward is refused here",
     "n_standard": "mean and SD of these responses are folded into the export",
     "template": "the chat template of the policy's tokenizer",
     "control_text": "escaped where the reward function writes the conversation; verl writes prompts as they are",
@@ -134,7 +135,7 @@ WITHOUT = {
     **dict.fromkeys(
         ("eval_dataset", "eval_source", "eval_split", "n_eval_prompts"), "the validation file"
     ),
-    **dict.fromkeys(("n_eval_samples", "eval_tokens", "eval_temperature", "eval_top_p"), _HERE),
+    "eval_tokens": _HERE,
     **dict.fromkeys(("tier", "dry_run", "n_best", "n_best_prompts", "n_boot"), _HERE),
     **dict.fromkeys(
         ("judge", "judge_model", "judge_url", "key_variable", "token_cap", "allow_http"), _HERE
@@ -166,6 +167,8 @@ def values(tier: str, **more) -> SimpleNamespace:
     _, parameters, recipe = graph.resolved("10_ppo", tier)
     del parameters["recipe"]
     v = SimpleNamespace(**parameters | vars(recipe) | more)
+    if v.rewarding != "model":
+        raise ValueError("verl is given the reward model: rewarding has to be model")
     if v.critic != "separate" or not v.normalise:
         raise ValueError("verl has neither a group critic nor advantages that are not normalised")
     return v

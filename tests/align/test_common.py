@@ -3,11 +3,11 @@
 import pytest
 
 from hs2lib.align import common, sft
-from hs2lib.corpus import generate
 from hs2lib.models.policy import load_policy
 from hs2lib.train import objectives
 from hs2lib.train.items import Prepared
 from hs2lib.train.recipes import DPO, SFT, IterativeDPO
+from hs2lib.world import sets
 
 
 def test_rows_are_those_that_the_recipe_names(monkeypatch):
@@ -32,7 +32,7 @@ def test_rows_are_those_that_the_recipe_names(monkeypatch):
             },
         ),
         (
-            ("demonstrations", "embedded"),
+            ("demonstrations", "postcards"),
             {"split": "train", "n_prompts": 40, "seed": 3, **same},
         ),
     ]
@@ -53,7 +53,7 @@ def trained(items: Prepared, folder, policy=None, **changes) -> common.Trained:
 @pytest.fixture(scope="module")
 def items() -> Prepared:
     """Six generated conversations to train on, two to validate on."""
-    groups = sft.best_paths(generate.groups(8, seed=1))
+    groups = sft.best_paths(sets.groups(8, seed=1))
     made, _ = sft.items(load_policy("tiny"), groups)
     return Prepared(made[2:], made[:2])
 

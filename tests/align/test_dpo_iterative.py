@@ -16,7 +16,6 @@ from tiny_training import Slow
 
 from hs2lib.align import iterative_dpo
 from hs2lib.align.iterative_dpo import sample, slices, train
-from hs2lib.corpus import generate
 from hs2lib.data.load import Loaded
 from hs2lib.group import ATTRIBUTES
 from hs2lib.models.policy import load_policy
@@ -24,8 +23,9 @@ from hs2lib.models.reward_model import RewardModel
 from hs2lib.runs.setup import Setup
 from hs2lib.train import objectives
 from hs2lib.train.recipes import IterativeDPO
+from hs2lib.world import sets
 
-PROMPTS = list(generate.groups(10, seed=5))
+PROMPTS = list(sets.groups(10, seed=5))
 
 
 def setup(**changes) -> Setup:

@@ -498,7 +498,7 @@ def test_models_that_do_not_fit_each_other_are_refused():
 @pytest.fixture(scope="module")
 def texts(tiny_policy, trained_reward_model):
     """(policy, reference, standardised reward model, prompts) of tiny models on generated prompts."""
-    groups = load.load("helpsteer2", "embedded", n_prompts=40).groups
+    groups = load.load("helpsteer2", "postcards", n_prompts=40).groups
     weights = paper.head_weights("goodness", trained_reward_model.attributes)
     goodness = standardised(trained_reward_model, groups, weights)
     return tiny_policy, copy.deepcopy(tiny_policy), goodness, groups

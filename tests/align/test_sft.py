@@ -27,9 +27,9 @@ TALK = Group("a", TURNS, (Response("a/0", " Seven, or 11"),))
 @pytest.fixture
 def trl():
     """Our use of TRL, in slow tests alone: importing TRL takes seconds."""
-    from hs2lib.align import trl_backends
+    import trl_oracle
 
-    return trl_backends
+    return trl_oracle
 
 
 def talks(number=12, turns=3):
@@ -96,7 +96,7 @@ def test_the_mask_in_the_reference_template():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["embedded", "oasst1"])
+@pytest.mark.parametrize("name", ["postcards", "oasst1"])
 def test_the_mask_on_real_conversations(name):
     """SmolLM2's own tokenizer and template: every answer, whole and in order, each with the end of
     its turn.
@@ -109,7 +109,7 @@ def test_the_mask_on_real_conversations(name):
             pytest.skip("HS2_DATA_DIR is not set: no Open Assistant trees here")
         groups = load.load("oasst1", "folder", split="validation", strict=False).groups
     else:
-        groups = load.load("helpsteer2", "embedded", n_prompts=150).groups
+        groups = load.load("helpsteer2", "postcards", n_prompts=150).groups
     policy = load_policy("tiny")
     policy.tokenizer, policy.max_tokens = load_tokenizer(embedded_model()), None
     paths = sft.best_paths(groups)
@@ -351,44 +351,6 @@ def test_killed_and_resumed_is_straight_bit_for_bit(tmp_path):
     )
 
 
-@pytest.mark.slow
-def test_trls_backend_goes_on_too(tmp_path, trl):
-    """From its last whole checkpoint; a folder that a kill left half written is passed over."""
-    ends = []
-    for name, stops in (("straight", ()), ("killed", (1, 3))):
-        for stop in (*stops, None):
-            policy = load_policy("tiny")
-            items, _ = sft.items(policy, talks())
-            task = (policy, items, (), recipe(steps=5, batch=2, budget=150), tmp_path / name)
-            if stop:
-                with pytest.raises(Killed):
-                    trl.fit_sft(*task, callbacks=[Kill(stop)])
-                torn = run_folder(tmp_path / name) / f"checkpoint-{stop + 1}"
-                torn.mkdir(parents=True, exist_ok=True)
-            else:
-                trl.fit_sft(*task)
-        ends.append(dict(policy.named_parameters()))
-    assert all(torch.equal(p, ends[1][name]) for name, p in ends[0].items())
-
-
-@pytest.mark.slow
-def test_what_trl_cannot_train_is_refused(tmp_path, trl):
-    policy = load_policy("tiny")
-    items, _ = sft.items(policy, talks())
-    cases = [
-        (dict(batch=25), {}, "no global batch of 25"),
-        ({}, {"rows_a_batch": 3}, "a batch of 4 rows cannot be cut into micro-batches of 3"),
-    ]
-    for changes, options, message in cases:
-        with pytest.raises(ValueError, match=message):
-            trl.fit_sft(
-                policy, items, (), recipe(steps=0, **changes), tmp_path / "wrong", **options
-            )
-    first = trl.fit_sft(policy, items, (), recipe(steps=1), tmp_path / "run")
-    other = trl.fit_sft(policy, items, (), recipe(steps=1, learning_rate=1.0), tmp_path / "run")
-    assert first.folder != other.folder, "another configuration has a folder of its own"
-
-
 # What a run does
 
 
@@ -441,5 +403,3 @@ def test_training_takes_another_objective_too_and_says_so(tmp_path):
     other = sft.train(load_policy("tiny"), items, setup, objective=doubled)
     assert plain.arguments["objective"].name == "SFT" and other.arguments == {"objective": doubled}
     assert other.history[0]["loss"] == pytest.approx(2 * plain.history[0]["loss"])
-    with pytest.raises(ValueError, match="backend 'trl' trains by TRL's own loss, not by twice"):
-        sft.train(policy, items, setup_of(tmp_path, backend="trl"), objective=doubled)

@@ -228,7 +228,7 @@ def test_the_labeller_makes_room_for_the_training_and_what_it_read_is_known(
         return model
 
     monkeypatch.setattr(saved, "reward_model", load)
-    answers = steerlm.Answers(load_rows("helpsteer2", "embedded", n_prompts=10), GROUPS)
+    answers = steerlm.Answers(load_rows("helpsteer2", "postcards", n_prompts=10), GROUPS)
     labelled = steerlm.label_answers(answers, setup_in(tmp_path, RECIPE))
     gc.collect()
     assert made[0]() is None
@@ -252,7 +252,7 @@ def test_labels_by_another_rule_are_recorded(reward_model, tmp_path):
             for group, row in zip(labelled, labels, strict=True)
         ]
 
-    answers = steerlm.Answers(load_rows("helpsteer2", "embedded", n_prompts=10), GROUPS)
+    answers = steerlm.Answers(load_rows("helpsteer2", "postcards", n_prompts=10), GROUPS)
     setup = setup_in(tmp_path, RECIPE)
     own = steerlm.label_answers(answers, setup, reward_model=reward_model)
     control = steerlm.label_answers(answers, setup, reward_model=reward_model, rule=dealt)
@@ -265,7 +265,7 @@ def test_labels_by_another_rule_are_recorded(reward_model, tmp_path):
 
 def test_what_the_reward_model_does_not_know_is_refused_before_it_labels(reward_model, tmp_path):
     """It was said after hours of labelling and training, when the policy was steered."""
-    answers = steerlm.Answers(load_rows("helpsteer2", "embedded", n_prompts=10), GROUPS)
+    answers = steerlm.Answers(load_rows("helpsteer2", "postcards", n_prompts=10), GROUPS)
     for changes, message in (
         ({"target": "humor:4"}, "got 'humor' in 'humor:4'"),
         ({"steer_by": ("helpfulness", "humor")}, "does not name 'humor'"),
@@ -282,7 +282,7 @@ def test_what_the_reward_model_does_not_know_is_refused_before_it_labels(reward_
 def test_what_is_trained_on_and_how_is_recorded(reward_model, tmp_path):
     """One of five answers is too long and left out; another loss is used and named; TRL has its own."""
     labelled = steerlm.label_answers(
-        steerlm.Answers(load_rows("helpsteer2", "embedded", n_prompts=10), GROUPS),
+        steerlm.Answers(load_rows("helpsteer2", "postcards", n_prompts=10), GROUPS),
         setup_in(tmp_path, RECIPE),
         reward_model=reward_model,
     )
@@ -308,9 +308,6 @@ def test_what_is_trained_on_and_how_is_recorded(reward_model, tmp_path):
     )
     assert doubled.arguments == {"objective": twice}
     assert doubled.history[0]["loss"] == pytest.approx(2 * once.history[0]["loss"], rel=1e-5)
-    by_trl = setup_in(tmp_path, replace(RECIPE, backend="trl"))
-    with pytest.raises(ValueError, match="TRL's own loss, not by twice"):
-        steerlm.train(policy, prepared, by_trl, objective=twice)
 
 
 # Training and steering

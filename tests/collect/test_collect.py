@@ -237,7 +237,7 @@ def tiny_model():
 def test_a_local_model_answers_with_its_most_likely_score(tiny_model):
     import torch
 
-    tokenizer = backbones.load_tokenizer("small")
+    tokenizer = backbones.load_tokenizer("postcards")
     question = complexity.TEMPLATE.format(prompt="Name a fruit.")
     answer = complexity.local(tiny_model, tokenizer)(question)
     talk = [{"role": "user", "content": question}]
@@ -263,7 +263,7 @@ def test_a_tokenizer_that_does_not_tell_the_scores_apart_is_refused(ends, monkey
     monkeypatch.setattr(
         complexity, "encode", lambda tokenizer, replies: [([1, 2, *end], []) for end in ends]
     )
-    judge = complexity.local(None, backbones.load_tokenizer("small"))
+    judge = complexity.local(None, backbones.load_tokenizer("postcards"))
     with pytest.raises(ValueError, match="does not tell the scores 1 to 5 apart"):
         judge("?")
 

@@ -45,7 +45,7 @@ def test_parameters_of_a_named_run_are_listed_and_it_is_defined(started, capsys)
 def test_parameters_are_listed_with_their_value_at_the_tier_and_the_whole_recipe():
     page = named.listed("08_dpo", "paper").splitlines()
     assert page[0] == "08_dpo"
-    beta = "  beta: float = 0.001  # KL penalty: how much a log-ratio counts; 1e-06 to 10"
+    beta = "  beta: float = 0.001  # how much a change of log-probability counts; 1e-06 to 10"
     shard = "  recipe.fsdp: bool = True  # shard the model over the processes that torchrun started"
     long = "  recipe.too_long: str = 'leave out'  # what to do with a row longer than max_tokens; "
     assert {beta, shard, f"{long}one of raise, leave out"} <= set(page)

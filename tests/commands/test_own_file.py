@@ -152,11 +152,11 @@ def test_06_measures_on_the_held_out_rows_at_tiers_of_real_data_too(folder, tier
     words = ["--name", "mine", "-p", "path=my.csv", "-p", "batch=4"]
     assert define("--tier", tier, "05", "06", *words) == 0
     values, recipe = values_of("06@mine", tier)
-    assert (recipe.source, recipe.path, values["weighting"]) == ("embedded", "", "")
+    assert (recipe.source, recipe.path, values["weighting"]) == ("postcards", "", "")
     after = ["--tier", tier, "06", "--name", "mine"]
     assert define(*after, "-p", "weighting=clarity:1") == 0
     values, recipe = values_of("06@mine", tier)
-    assert (recipe.source, values["weighting"]) == ("embedded", "clarity:1")
+    assert (recipe.source, values["weighting"]) == ("postcards", "clarity:1")
     words = ["-p", "source=hub", "-p", "weighting=clarity:1"]
     assert define(*after, *words) == 0
     assert values_of("06@mine", tier)[1].source == "hub", "what is typed counts"

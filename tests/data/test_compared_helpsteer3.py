@@ -4,22 +4,22 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hub_server import asked
 from made_rows import caught, write
 from shared_models import share_models
 
 from hs2lib.align import dpo
-from hs2lib.data import tables
 from hs2lib.data.load import SETS, load
 from hs2lib.data.pairs import Benchmark
-from hs2lib.evaluate import ratings_or_preferences, rewardbench, weights
-from hs2lib.group import ATTRIBUTES, Group, Response, Turn
+from hs2lib.evaluate import rewardbench, weights
+from hs2lib.group import Group, Response, Turn
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.runs.setup import Setup
 from hs2lib.stats import agreement
 from hs2lib.train import items
-from hs2lib.train.recipes import DPO, Preferences, RewardBench
+from hs2lib.train.recipes import DPO, RewardBench
 
 NAME = "helpsteer3-preference"
 
@@ -156,18 +156,14 @@ def test_a_bad_row_is_one_clear_error_or_is_set_aside(tmp_path, bad, field, word
 def test_agreement_of_its_raters_by_the_functions_of_notebook_03(folder):
     """Rows of two raters beside rows of three; kappa is that of the same numbers typed in."""
     groups = load(NAME, "folder", folder=folder, split="train").groups
-    preferences, number = tables.preferences_array(groups)
-    nan = np.nan
-    by_hand = np.array([[-2, -2, -3], [0, 1, -1], [3, 2, nan], [1, 1, 0]])
-    np.testing.assert_array_equal(preferences[:, :, 0], by_hand)
-    assert number.tolist() == [0, 1, 2, 3]
-    kappa = agreement.weighted_kappa(preferences[:, :, 0], range(-3, 4), n_boot=0).estimate
+    assert [group.preferences for group in groups] == [(-2, -2, -3), (0, 1, -1), (3, 2), (1, 1, 0)]
+    preferences = pd.DataFrame(group.preferences for group in groups).to_numpy(float)
+    kappa = agreement.weighted_kappa(preferences, range(-3, 4), n_boot=0).estimate
     # All pairs of slots: ten in one order, whose squares are 0, 1, 1, 1, 1, 4, 1, 0, 1, 1.
     pairs = [(-2, -2), (-2, -3), (-2, -3), (0, 1), (0, -1), (1, -1), (3, 2), (1, 1), (1, 0), (1, 0)]
     both_orders = np.array(pairs + [(b, a) for a, b in pairs])
     expected = np.mean((both_orders[:, :1] - both_orders[:, 1]) ** 2)
     assert kappa == pytest.approx(1 - 1.1 / expected)
-    assert tables.preferences_array([])[0].shape == (0, 0, 1)
 
 
 def test_reward_models_and_dpo_take_its_preferences(folder):
@@ -208,23 +204,3 @@ def test_notebook_06_searches_head_weights_on_its_pairs(folder, tmp_path, monkey
     right = [(search.held_out_margins @ w > 0).mean() for w in ([1, 0], [0, -1], [1, -1])]
     assert search.best_held_out.value >= max(right)
     assert search.fit.best.value == 1.0 and search.fit.best.weights[0] > 0
-
-
-def test_notebook_15_takes_its_strengths_beside_ratings(folder, monkeypatch):
-    """The pairs of both splits keep the people's strengths: none is implied by a rating."""
-    monkeypatch.setenv("HS2_DATA_DIR", str(folder))
-    labels = dict.fromkeys(ATTRIBUTES, 2)
-    for split, prompts in (("train", "abcd"), ("validation", "ef")):
-        rated = [{"prompt": p, "response": f"{p}{k}"} | labels for p in prompts for k in (1, 2)]
-        write(folder / f"helpsteer2/{split}.jsonl.gz", rated)
-    recipe = Preferences(
-        preferences=NAME, source="folder", test_split="validation", validation_share=0.0
-    )
-    setup = Setup("15_ratings_or_preferences", "smoke", {"tier": "smoke"}, recipe)
-    judgements = ratings_or_preferences.load_judgements(setup)
-    assert not judgements.implied and judgements.withheld == 0
-    assert [group.preference for group in judgements.preferences.groups["train"]] == [-2, 0, 3, 1]
-    assert [group.preference for group in judgements.test] == [-2]
-    assert [len(judgements.ratings.groups[part]) for part in ("train", "test")] == [4, 2]
-    counts = ratings_or_preferences.counts(judgements)
-    assert counts.loc["of these ties", "train"] == 1

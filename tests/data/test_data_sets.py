@@ -15,12 +15,12 @@ import pytest
 from made_rows import rated, write
 
 from hs2lib.align import sft
-from hs2lib.corpus.generate import task_of
 from hs2lib.data.load import SETS, load, own_file
 from hs2lib.data.rows import DataError
 from hs2lib.data.tables import ratings_array, released_rows, table
 from hs2lib.group import ATTRIBUTES, Response, prompt_string
 from hs2lib.stats import describe
+from hs2lib.world.cards import card_of
 
 REAL = os.environ.get("HS2_DATA_DIR")
 real = pytest.mark.skipif(not REAL, reason="HS2_DATA_DIR is not set: no real rows on this machine")
@@ -299,18 +299,18 @@ def test_own_ratings_groups_ids_and_csv_with_quoted_line_breaks(tmp_path):
 
 def test_the_small_world_is_marked_as_generated():
     """Whatever is drawn from it must be captioned as generated; its validation prompts are none that are trained on."""
-    both = load("helpsteer2", "embedded", n_prompts=40, seed=1)
+    both = load("helpsteer2", "postcards", n_prompts=40, seed=1)
     parts = [
-        load("helpsteer2", "embedded", n_prompts=40, seed=1, split=s)
+        load("helpsteer2", "postcards", n_prompts=40, seed=1, split=s)
         for s in ("train", "validation")
     ]
     assert both.generated and "generated" in both.source and "seed 1" in both.source
     assert [len(loaded.groups) for loaded in (both, *parts)] == [40, 40, 40]
-    assert [{task_of(g.id).reserved for g in part.groups} for part in parts] == [{False}, {True}]
-    assert {part.source for part in parts} == {"small world (generated), seed 1, 40 prompts"}
+    assert [{card_of(g.id).is_reserved for g in part.groups} for part in parts] == [{False}, {True}]
+    assert {part.source for part in parts} == {"postcards (generated), seed 1, 40 prompts"}
     assert any(
         r.ratings
-        for g in load("helpsteer2-disagreements", "embedded", n_prompts=4).groups
+        for g in load("helpsteer2-disagreements", "postcards", n_prompts=4).groups
         for r in g.responses
     )
 

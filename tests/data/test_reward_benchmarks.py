@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from hub_server import asked
 
-from hs2lib.corpus import generate
-from hs2lib.corpus import reward_benchmarks as generated_benchmarks
-from hs2lib.corpus.grade import true_goodness
 from hs2lib.data import load as loading
 from hs2lib.data import reward_benchmarks
 from hs2lib.data.rows import DataError
 from hs2lib.names import REWARD_BENCHMARKS
+from hs2lib.world import pairs as generated_pairs
+from hs2lib.world import sets
+from hs2lib.world.grade import true_goodness
 
 MIRROR = os.environ.get("HS2_DATA_DIR")
 needs_mirror = pytest.mark.skipif(
@@ -170,9 +170,6 @@ def test_nothing_there_says_what_was_looked_for(tmp_path):
         reward_benchmarks.load("RewardBench 2", "folder", tmp_path)
     with pytest.raises(DataError, match=r"RM-Bench \(chat\) is not in this folder.*source='hub'"):
         reward_benchmarks.load("RM-Bench", "folder", tmp_path)
-    assert not reward_benchmarks.outputs_at_hand("folder", tmp_path)
-    assert reward_benchmarks.outputs_at_hand("hub")
-    assert not reward_benchmarks.outputs_at_hand("embedded")
 
 
 def test_rewardbench_2_from_the_hub(tmp_path):
@@ -235,25 +232,25 @@ def test_unknown_names_are_named():
 @pytest.mark.parametrize("name", REWARD_BENCHMARKS)
 def test_generated_questions_have_the_form_of_the_benchmark_and_known_answers(name):
     """By the grader every right answer is better than every wrong one; the same seed gives the same texts."""
-    benchmark = reward_benchmarks.load(name, "embedded", n_per_part=3)
+    benchmark = reward_benchmarks.load(name, "postcards", n_per_part=3)
     assert benchmark.generated and benchmark.title == f"generated questions in the form of {name}"
     expected = dict.fromkeys(reward_benchmarks.SIZES[name], 3)
     if "Ties" in expected:
         expected["Ties"] = 6
     assert benchmark.counts == expected
-    assert generate.is_generated(benchmark.groups)
+    assert sets.is_generated(benchmark.groups)
     for group, marks in zip(benchmark.groups, benchmark.right, strict=True):
         truth = true_goodness(group)
         assert truth[marks].min() > truth[~marks].max(), group.id
         assert len({answer.text for answer in group.responses}) == len(group.responses), group.id
-    again = reward_benchmarks.load(name, "embedded", n_per_part=3)
+    again = reward_benchmarks.load(name, "postcards", n_per_part=3)
     assert again.groups == benchmark.groups
-    other = reward_benchmarks.load(name, "embedded", n_per_part=3, seed=1)
+    other = reward_benchmarks.load(name, "postcards", n_per_part=3, seed=1)
     assert other.groups != benchmark.groups
 
 
 def test_the_styles_of_generated_answers_grow_in_length():
-    benchmark = reward_benchmarks.load("RM-Bench", "embedded", n_per_part=4)
+    benchmark = reward_benchmarks.load("RM-Bench", "postcards", n_per_part=4)
     for group in benchmark.groups:
         lengths = [len(answer.text) for answer in group.responses]
         assert lengths[0] < lengths[1] < lengths[2] and lengths[3] < lengths[4] < lengths[5]
@@ -261,7 +258,7 @@ def test_the_styles_of_generated_answers_grow_in_length():
 
 def test_generated_questions_want_a_number():
     with pytest.raises(ValueError, match="n_per_part is at least 1, got 0"):
-        generated_benchmarks.questions("JudgeBench", 0)
+        generated_pairs.questions("JudgeBench", 0)
 
 
 @needs_mirror
@@ -280,4 +277,3 @@ def test_the_real_rows():
     for answered_by, sizes in reward_benchmarks.OTHER_PAIRS.items():
         others = reward_benchmarks.load("JudgeBench", "folder", answered_by=answered_by)
         assert others.counts == sizes and not others.complete and not others.partial
-    assert reward_benchmarks.outputs_at_hand("folder")

@@ -883,7 +883,7 @@ def test_no_folder_is_an_error_not_another_source(tmp_path, monkeypatch):
         (("helpster2", "folder"), "did you mean 'helpsteer2'"),
         (("helpsteer2", "hubb"), "did you mean 'hub'"),
         (("summeval", "hub"), "'summeval' does not come from source 'hub'"),
-        (("oasst1", "embedded"), "'oasst1' does not come from source 'embedded'"),
+        (("oasst1", "postcards"), "'oasst1' does not come from source 'postcards'"),
         (("ratings", "folder"), "need path="),
     ],
 )

@@ -29,11 +29,10 @@ from torch.distributed.tensor import DTensor
 from transformers import TrainerCallback
 
 from hs2lib.align import dpo, sft, steerlm, steerlm2
-from hs2lib.corpus import generate
 from hs2lib.data.load import Loaded
 from hs2lib.data.pairs import load_pairs
 from hs2lib.engine import checkpoints
-from hs2lib.evaluate import response_rows, rewardbench
+from hs2lib.evaluate import rewardbench
 from hs2lib.models import baselines, rollout
 from hs2lib.models.backbones import STREAM, tiny_model
 from hs2lib.models.policy import Policy, load_policy
@@ -44,6 +43,7 @@ from hs2lib.train.items import rated
 from hs2lib.train.objectives import REGRESSION
 from hs2lib.train.recipes import SteerLM2
 from hs2lib.train.trainer import fit
+from hs2lib.world import sets
 
 
 def held(tensors) -> int:
@@ -75,7 +75,7 @@ class Held(TrainerCallback):
 @cache
 def preferences():
     """Pairs of the small world, for DPO."""
-    return dpo.by_attribute(generate.groups(24, seed=1))[0][:12]
+    return dpo.by_attribute(sets.groups(24, seed=1))[0][:12]
 
 
 def policy_items(method):
@@ -93,14 +93,14 @@ def policy_items(method):
         return policy, items, objectives.dpo(0.1)
     return (
         policy,
-        sft.items(policy, sft.best_paths(generate.groups(12, seed=1)))[0],
+        sft.items(policy, sft.best_paths(sets.groups(12, seed=1)))[0],
         objectives.sft(),
     )
 
 
 def as_notebook(number: str, folder: Path, callbacks, changes: dict) -> None:
     """What a notebook does with its models up to the training: they score first, then adapters are trained."""
-    groups = list(generate.groups(12, seed=1))
+    groups = list(sets.groups(12, seed=1))
     judge, changes = (
         RewardModel.new(tiny_model(), seed=1),
         {"batch": 4, "steps": 2, "save_every": 1} | changes,
@@ -247,10 +247,10 @@ class Counted:
 
 def asked_and_scored(folder: Path) -> None:
     """What this process samples from a server, by a policy in parts and by a whole one, and what it scores."""
-    prompts, texts = list(generate.groups(3, seed=1)), []
+    prompts, texts = list(sets.groups(3, seed=1)), []
     model = RewardModel.new(tiny_model(), seed=1)
     values = rewardbench.score(
-        load_pairs("embedded", n_per_section=4), model, kept=folder / "scores.jsonl"
+        load_pairs("postcards", n_per_section=4), model, kept=folder / "scores.jsonl"
     ).values
     for streamed in ("1", ""):
         os.environ[STREAM] = streamed
@@ -273,7 +273,7 @@ def shared_out(folder: Path) -> None:
     policy, model, computed = load_policy(tiny_model()), RewardModel.new(tiny_model(), seed=1), []
     predict = model.predict
     model.predict = lambda states: computed.append(len(states)) or predict(states)
-    sampled = rollouts(policy, list(generate.groups(5, seed=1)), file=folder / "mine.jsonl", **HOW)
+    sampled = rollouts(policy, list(sets.groups(5, seed=1)), file=folder / "mine.jsonl", **HOW)
     scores = model.score(sampled, budget=64, cache=folder / "mine").tolist()
     texts = [response.text for group in sampled for response in group.responses]
     rank = torch.distributed.get_rank()
@@ -284,15 +284,15 @@ def shared_out(folder: Path) -> None:
 
 def evaluated(folder: Path) -> pd.DataFrame:
     """What the end of notebooks 05 and 07 to 12 does: answers, their scores, log-probabilities, and a saved model."""
-    policy, judge, start = (
-        load_policy(tiny_model()),
-        RewardModel.new(tiny_model(), seed=1),
-        load_policy(tiny_model()),
-    )
-    prompts = list(generate.groups(3, seed=1))
-    frame = response_rows.evaluate(
-        policy.lora(4, 8.0), prompts, judge, start, name="one", file=folder / "kept", **HOW
-    )
+    policy, judge = load_policy(tiny_model()), RewardModel.new(tiny_model(), seed=1)
+    prompts, kept = list(sets.groups(3, seed=1)), folder / "kept"
+    policy.lora(4, 8.0)
+    sampled = rollouts(policy, prompts, file=kept / "answers.jsonl", **HOW)
+    scores = judge.score(sampled, cache=kept / "scores")
+    log_probs, _ = policy.log_probs(sampled, cache=kept / "log-probs")
+    frame = pd.DataFrame(scores.double().numpy(), columns=judge.attributes)
+    frame["log_prob"] = log_probs.double().numpy()
+    frame["text"] = [response.text for group in sampled for response in group.responses]
     judge.lora(4, 8.0)
     for model in (policy, judge) if policy.root else ():
         checkpoints.shard(model)  # as a training does
@@ -465,7 +465,7 @@ def test_what_two_processes_evaluate_and_export_in_parts_one_reads(both, monkeyp
 @pytest.mark.slow
 def test_whole_models_share_out_what_they_sample_and_score(both):
     """Each prompt is sampled once over both processes, each batch scored by one; all have all, as one process has."""
-    sampled = rollouts(load_policy(tiny_model()), list(generate.groups(5, seed=1)), **HOW)
+    sampled = rollouts(load_policy(tiny_model()), list(sets.groups(5, seed=1)), **HOW)
     scores = RewardModel.new(tiny_model(), seed=1).score(sampled)
     mine = [json.loads((both[1] / f"mine-{rank}.json").read_text()) for rank in (0, 1)]
     for each in mine:
@@ -485,12 +485,13 @@ def test_whole_models_share_out_what_they_sample_and_score(both):
 @pytest.mark.slow
 def test_a_reward_model_that_lies_in_parts_scores_as_a_whole_one(both):
     """Notebook 06's stage `score`: both processes have all scores, and one of them keeps each response's once."""
-    pairs = load_pairs("embedded", n_per_section=4)
+    pairs = load_pairs("postcards", n_per_section=4)
     whole = rewardbench.score(pairs, RewardModel.new(tiny_model(), seed=1)).values
     for rank in (0, 1):
         parts = json.loads((both[1] / f"asked-{rank}.json").read_text())["scores"]
         np.testing.assert_allclose(parts, whole, rtol=1e-4, atol=1e-6)
-    assert len((both[1] / "scores.jsonl").read_text().splitlines()) == 1 + 2 * len(pairs.pairs)
+    texts = {(pair.prompt, answer.text) for pair in pairs.pairs for answer in pair.responses}
+    assert len((both[1] / "scores.jsonl").read_text().splitlines()) == 1 + len(texts)
 
 
 @pytest.mark.slow

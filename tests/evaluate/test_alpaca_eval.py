@@ -166,7 +166,7 @@ def test_a_fit_with_a_weight_of_length_alone_gives_no_rate():
 
 
 def test_generated_instructions_are_never_called_alpaca_eval():
-    questions = alpaca_eval.load("embedded", n=5, seed=1)
+    questions = alpaca_eval.load("postcards", n=5, seed=1)
     assert questions.title == "generated questions (not AlpacaEval 2)" and len(
         questions
     ) == 5 == len(questions.baseline)

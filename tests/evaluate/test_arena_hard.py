@@ -313,7 +313,7 @@ def test_the_judge_prompt_is_read_and_checked(tmp_path):
 
 
 def test_generated_questions_are_never_called_arena_hard():
-    benchmark = arena_hard.load("embedded", n=6, seed=2)
+    benchmark = arena_hard.load("postcards", n=6, seed=2)
     assert benchmark.title == "generated questions (not Arena Hard)"
     assert [answer.id for answer in benchmark.baseline] == [
         f"{group.id}/1" for group in benchmark.groups

@@ -6,6 +6,7 @@ import pytest
 
 from hs2lib.evaluate import frontier
 from hs2lib.world import sets
+from hs2lib.world.cards import card_of, faultless, write
 
 
 def table_of(log_p, true, judge):
@@ -83,9 +84,8 @@ def test_the_enumeration_holds_each_answer_once_with_its_grade(tiny_policy):
     assert table.groupby("prompt").size().isin([72, 120]).all()
     assert not table.duplicated(["prompt", "text"]).any()
     best = table.loc[table.groupby("prompt").true.idxmax()]
-    assert best.text.tolist() == [
-        sets.without_faults(prompt).responses[0].text for prompt in prompts
-    ]
+    cards = [card_of(prompt.id) for prompt in prompts]
+    assert best.text.tolist() == [write(card, faultless(card)) for card in cards]
     assert best.true.tolist() == pytest.approx([7.6, 7.6])
     one_by_one = tiny_policy.log_probs([sets.answered(prompts[0], table.text[:1])])[0]
     assert table.base[0] == pytest.approx(one_by_one.item(), abs=1e-4)

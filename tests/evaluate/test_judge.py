@@ -29,7 +29,6 @@ from hs2lib.evaluate.judge import (
     JudgeError,
     Replies,
     Scale,
-    unparsable,
 )
 
 KEY = "sk-hs2-test-0123456789abcdef"
@@ -324,7 +323,7 @@ def test_a_reply_without_verdict_is_asked_again_in_the_same_conversation(tmp_pat
         )
 
 
-def test_what_cannot_be_read_is_counted_and_shown():
+def test_what_cannot_be_read_has_no_value_and_its_last_reply():
     def plan(question, nth):
         return Reply("I would rather not." if "question 1" in str(server.bodies[-1]) else "[[A=B]]")
 
@@ -335,9 +334,7 @@ def test_what_cannot_be_read_is_counted_and_shown():
     assert [v.value for v in verdicts] == ["A=B", None, "A=B"] and [
         v.replies for v in verdicts
     ] == [1, 2, 1]
-    shown = unparsable(verdicts)
-    assert shown.values.tolist() == [["q1", 2, "I would rather not."]]
-    assert unparsable(verdicts[:1]).empty
+    assert verdicts[1].reply == "I would rather not."
 
 
 def test_a_quoted_grade_costs_a_second_question_and_no_more():

@@ -135,7 +135,7 @@ def test_a_subset_is_spread_over_categories_and_named():
 
 
 def test_generated_questions_are_never_called_mt_bench():
-    questions = mt_bench.load("embedded", n=5, seed=1)
+    questions = mt_bench.load("postcards", n=5, seed=1)
     assert questions.title == "generated questions (not MT-Bench)" and questions.generated
     assert len(questions) == 5 and all(
         len(group.prompt) == 2 and all(turn.text for turn in group.prompt)
@@ -144,8 +144,8 @@ def test_generated_questions_are_never_called_mt_bench():
     assert all(questions.categories[group.id] for group in questions.groups)
     assert (
         questions
-        == mt_bench.load("embedded", n=5, seed=1)
-        != mt_bench.load("embedded", n=5, seed=2)
+        == mt_bench.load("postcards", n=5, seed=1)
+        != mt_bench.load("postcards", n=5, seed=2)
     )
 
 

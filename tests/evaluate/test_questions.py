@@ -1,4 +1,4 @@
-"""Answers: a policy's turn by turn, those of public files, what the tables say of them, and where files come from."""
+"""Answers: a policy's turn by turn, those of public files, and where files come from."""
 
 import json
 import threading
@@ -12,16 +12,13 @@ import pytest
 import torch
 
 from hs2lib import paths
-from hs2lib.corpus import generate as corpus
 from hs2lib.data import load as data
 from hs2lib.data.rows import DataError
 from hs2lib.engine import decoding
 from hs2lib.engine.chat import label_string
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench
-from hs2lib.evaluate.grading import NOT_RUN, Judged, rewards
-from hs2lib.evaluate.judge import Verdict
-from hs2lib.evaluate.questions import FILES, Questions, beside_0, characters, generate, read, save
-from hs2lib.evaluate.table_4 import wide
+from hs2lib.evaluate.grading import rewards
+from hs2lib.evaluate.questions import FILES, Questions, characters, generate, read, save
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
@@ -126,8 +123,6 @@ def test_lengths_and_what_was_cut(made):
     assert [answer.id for answer in made] == [f"{i}/{turn}" for i in range(4) for turn in (1, 2)]
     cut = sum(not answer.responses[0].finished for answer in made)
     assert cut >= 6, "a random model ends its turn by chance only"
-    note = Judged("tiny", QUESTIONS, made).rows(n_boot=2).note.iloc[1]
-    assert note.startswith(f"{cut} of 8 ")
 
 
 def test_killed_and_resumed_gives_the_same(policy, made, tmp_path, monkeypatch):
@@ -256,61 +251,17 @@ def test_conversations_by_hand(made):
     assert len(made) == 8 and [len(answer.responses) for answer in made] == [1] * 8
 
 
-# What the tables say
+# What a reward model says
 
 
-def test_without_a_judge_the_column_says_so_and_the_rest_is_there(made):
-    rows = Judged("tiny", QUESTIONS, made).rows(n_boot=50).set_index("measure")
-    score, length = rows.iloc[0], rows.iloc[1]
-    assert np.isnan(score["mean"]) and np.isnan(score["95 % low"]) and score.note == NOT_RUN
-    assert length["mean"] == characters(made).mean()
-    assert length["95 % low"] <= length["mean"] <= length["95 % high"]
-
-
-def test_a_reward_model_never_stands_in_the_judges_column(made):
-    """Its scores have a measure of their own, by the model's name; the judge's column still says: not run."""
+def test_a_reward_models_scores_are_weighed_and_named_by_the_model(made):
+    """A number of a reward model must not pass for a judge's."""
     model = RewardModel.new("tiny").eval()
     scores = rewards(model, made)
     expected = model.score(made).numpy()[:, :3] @ np.array([0.65, 0.8, 0.45])
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-6)
-    rows = Judged("tiny", QUESTIONS, made, judge="reward_model", reward=scores).rows(n_boot=50)
-    assert rows.note[0] == NOT_RUN and np.isnan(rows["mean"][0])
-    assert model.fingerprint() in rows.measure[1]
-    assert rows["mean"][1] == pytest.approx(expected.mean(), rel=1e-4)
-
-
-def test_a_judges_result_stands_in_its_column(made):
-    grades = [Verdict(answer.id, None if answer.id == "0/1" else 6.0, "", 1) for answer in made]
-    result = mt_bench.score(QUESTIONS, made, grades, n_boot=50)
-    rows = Judged("tiny", QUESTIONS, made, judge="gpt-4-0125-preview", result=result).rows(
-        n_boot=50
-    )
-    assert rows["mean"][0] == 6
-    assert "gpt-4-0125-preview" in rows.note[0] and "1 unparsable" in rows.note[0]
-    groups = tuple(replace(group, prompt=group.prompt[:1]) for group in QUESTIONS.groups)
-    arena = replace(QUESTIONS, benchmark="Arena Hard", groups=groups)
-    games = [Verdict(f"{group.id}/{game}", "A=B", "", 1) for group in groups for game in (1, 2)]
-    short = made[::2]
-    even = arena_hard.score(arena, short, games, n_boot=50)
-    rows = Judged("tiny", arena, short, judge="gpt-4-1106-preview", result=even).rows(n_boot=50)
-    assert rows["mean"][0] == 50
-
-
-def test_the_wide_table_by_hand(made):
-    rows = Judged("SFT", QUESTIONS, made).rows(n_boot=50)
-    other = rows.assign(policy="DPO", mean=[7.126, 31.0], note=["judge j", ""])
-    other[["95 % low", "95 % high"]] = [[7.0, 7.3], [np.nan, np.nan]]
-    table = wide([rows, other])
-    assert table.policy.tolist() == ["SFT", "DPO"] and table.columns.tolist() == [
-        "policy",
-        *rows.measure,
-    ]
-    assert (
-        table.iloc[0, 1] == NOT_RUN
-        and table.iloc[1, 1] == "7.13 [7.00, 7.30]"
-        and table.iloc[1, 2] == "31.00"
-    )
-    assert wide([rows, other.iloc[:1]]).iloc[1, 2] == "\u2013"
+    assert scores.index.tolist() == [answer.id for answer in made]
+    assert model.fingerprint() in scores.name
 
 
 # Where files come from
@@ -391,25 +342,10 @@ def test_every_pin_is_a_whole_commit():
 @pytest.mark.parametrize(
     ("load", "turns"), [(mt_bench.load, 2), (arena_hard.load, 1), (alpaca_eval.load, 1)]
 )
-def test_generated_questions_end_in_a_task_that_nobody_was_trained_on(load, turns):
-    """The category is that task's family, and Arena Hard's and AlpacaEval's baseline is an answer to it."""
-    questions = load("embedded", n=4, seed=3)
-    assert questions.source == "small world (generated), seed 3" and len(questions) == 4
-    baseline = {answer.id: answer.responses[0].text for answer in questions.baseline}
+def test_generated_questions_ask_for_what_nobody_was_trained_on(load, turns):
+    """Arena Hard's and AlpacaEval's baseline has an answer to each."""
+    questions = load("postcards", n=4, seed=3)
+    assert questions.generated and len(questions) == 4
     for asked in questions.groups:
-        (group,) = corpus.groups(1, seed=3, start=int(asked.id.rpartition("/")[2]))
-        assert asked.prompt == tuple(turn for turn in group.prompt if turn.role == "user")[-turns:]
-        task = corpus.task_of(asked.id)
-        assert task.reserved and task.prompt in asked.prompt[-1].text
-        assert questions.categories[asked.id] == task.family
-        best = max(group.responses, key=lambda response: response.labels[0])
-        assert not baseline or baseline[f"{asked.id}/1"] == best.text
-    assert len(baseline) == (0 if turns == 2 else 4)
-
-
-def test_words_for_an_interval_beside_0():
-    """One that touches 0 holds it, and one of nan says nothing."""
-    words = {"above": "more", "below": "less", "neither": "not shown"}
-    read = [beside_0(low, high, **words) for low, high in ((1, 2), (-2, -1), (-1, 1), (0, 1))]
-    assert read == ["more", "less", "not shown", "not shown"]
-    assert beside_0(float("nan"), float("nan"), **words) == "not shown"
+        assert len(asked.prompt) == turns
+    assert len(questions.baseline) == (0 if turns == 2 else 4)

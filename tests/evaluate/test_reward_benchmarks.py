@@ -1,16 +1,12 @@
-"""RewardBench 2, RM-Bench and JudgeBench in one frame: rules beside the model, intervals, published rows, misses."""
+"""RewardBench 2, RM-Bench and JudgeBench in one frame: rules beside the model, intervals, misses."""
 
-import json
 import os
 from dataclasses import replace
 
-import made_reports
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
-from hs2lib.beyond import BEYOND
 from hs2lib.data import reward_benchmarks as sets
 from hs2lib.data.reward_benchmarks import RewardBenchmark
 from hs2lib.evaluate import reward_benchmarks as today
@@ -81,34 +77,6 @@ def test_a_verdict_needs_more_than_the_better_rule():
     assert half.verdict["knowledge"] == today.NOT_TOLD
 
 
-def test_parts_are_counted_once_each():
-    """RM-Bench's safety is two parts together: five parts have a verdict, not six; JudgeBench of one part has one."""
-    made = sets.load("RM-Bench", "embedded", n_per_part=6)
-    n = len(sets.texts_of(made))
-    scored = today.Scored(np.zeros((n, 1)), made, (), {})
-    right = np.concatenate([np.where(marks, 1.0, 0.0) for marks in made.right])
-    by = {today.MODEL: right} | today.by_rule(made, 0)
-    results = {"RM-Bench": today.measure(scored, by, n_boot=200)}
-    parts = today._parts(results)
-    assert len(parts) == 5 and today.BELOW not in set(parts.verdict)
-    plain = np.concatenate(
-        [[-len(answer.text) for answer in group.responses] for group in made.groups]
-    )
-    by_style = {"RM-Bench": today.measure(scored, by | {today.MODEL: plain}, n_boot=200)}
-    by_level = by_style["RM-Bench"].beside.set_index(["part", "level"]).verdict
-    assert by_level["chat", "easy"] == today.BELOW
-    assert today.BELOW not in set(results["RM-Bench"].beside.verdict)
-    assert today.styles(by_style["RM-Bench"], today.SHORTEST).iloc[2, 0] == 0
-    easy, hard = today._easy_and_hard(by_style["RM-Bench"], today.MODEL)
-    assert easy < hard, "who prefers the shorter answer leans to the plainer style"
-    assert today._easy_and_hard(results["RM-Bench"], today.MODEL) == (100, 100)
-    results["JudgeBench"] = measured(pairs(*[("a", "bb")] * 9), [0, 1] * 9)
-    parts = today._parts(results)
-    assert len(parts) == 6
-    below = parts[parts.verdict == today.BELOW]
-    assert below[["benchmark", "part"]].to_numpy().tolist() == [["JudgeBench", "knowledge"]]
-
-
 def test_intervals_draw_whole_prompts():
     """The same prompt asked four times is one draw: the interval is that of a bootstrap over two prompts."""
     texts = [("aa", "b")] * 8
@@ -127,20 +95,16 @@ def test_scores_that_do_not_fit_are_refused():
 
 def test_a_number_that_needs_an_absent_part_is_empty_and_named():
     """RM-Bench with chat alone: no overall, no math; nothing of it is shown as 0."""
-    made = sets.load("RM-Bench", "embedded", n_per_part=3)
+    made = sets.load("RM-Bench", "postcards", n_per_part=3)
     chat = made.where([part == "chat" for part in made.parts], "chat alone")
     scored = today.Scored(np.zeros((18, 1)), chat, (), {})
     by = {today.MODEL: np.arange(18.0)} | today.by_rule(chat, 0)
-    results = {"RM-Bench": today.measure(scored, by, n_boot=200)}
-    wide = today.table(results)
-    assert today.empty(wide) == [
-        f"RM-Bench: {part}"
-        for part in ("overall", "math", "code", "safety", "safety-refuse", "safety-response")
-    ]
-    there = wide[wide["model (%)"].notna()]
+    result = today.measure(scored, by, n_boot=200)
+    of_model = result.of(today.MODEL)
+    there = of_model[of_model.value.notna()]
     assert set(there.part) == {"chat"} and there.level.tolist() == ["", "easy", "normal", "hard"]
-    assert set(today.drawn(results).part) == {"chat"}
-    assert set(results["RM-Bench"].headline.part) == {"chat"}
+    absent = set(of_model[of_model.value.isna()].part)
+    assert absent == {"overall", "math", "code", "safety", "safety-refuse", "safety-response"}
 
 
 @pytest.mark.slow
@@ -182,78 +146,6 @@ def test_a_question_that_is_too_long_is_left_out_whole_and_counted(tmp_path):
         today.score({"JudgeBench": only}, model, setup_of(tmp_path, too_long="leave out"))
 
 
-# Published rows
-
-
-def of_whole(scores_right=True):
-    """Results on as many pairs as JudgeBench has, every one right or every one wrong."""
-    groups, parts = [], []
-    for part, n in sets.SIZES["JudgeBench"].items():
-        made = pairs(*[("a", "bb")] * n, part=part)
-        groups += made.groups
-        parts += made.parts
-    links = tuple(f"{number}" for number in range(len(groups)))
-    benchmark = RewardBenchmark(
-        "JudgeBench", tuple(groups), tuple(parts), links, "x", whole=sets.SIZES["JudgeBench"]
-    )
-    scores = [1, 0] * len(groups) if scores_right else [0, 1] * len(groups)
-    return {"JudgeBench": measured(benchmark, scores)}
-
-
-def test_nothing_is_judged_unless_the_model_is_named_and_the_benchmark_whole():
-    results = of_whole()
-    judged = today.published("judgebench", results)
-    assert set(judged.verdict) == {"not run at this tier"} and judged.ours.isna().all()
-    named = today.published("judgebench", results, "ArmoRM")
-    mine = named[named.row == "ArmoRM"].set_index("column")
-    assert mine.verdict["overall"] == "different" and mine.ours["overall"] == 100
-    assert mine.verdict["coding"] == "paper prints none" and mine.mark["overall"] == "verified"
-    few = results["JudgeBench"].benchmark.where([True] * 349 + [False], "all but one")
-    partial = {"JudgeBench": measured(few, [1, 0] * 349)}
-    not_whole = today.published("judgebench", partial, "ArmoRM")
-    verdict = not_whole[not_whole.row == "ArmoRM"].set_index("column").verdict["overall"]
-    assert verdict == "not comparable: partial JudgeBench (349 of 350 questions)"
-    with pytest.raises(KeyError, match=r"no published row 'Armo'; there are: .*ArmoRM"):
-        today.published("judgebench", results, "Armo")
-
-
-def test_the_published_models_themselves_come_out_consistent():
-    """By hand: 59.7 printed, margin 4, spread 1: 59.7 of ours is consistent, as the interval of 2.77 lies inside."""
-    results = of_whole()
-    result = results["JudgeBench"]
-    numbers = result.numbers.copy()
-    numbers.loc[(numbers.by == today.MODEL) & (numbers.part == "overall"), "value"] = 59.7
-    close = {"JudgeBench": result._replace(numbers=numbers)}
-    for table in ("judgebench", "boards"):
-        judged = today.published(table, close, "ArmoRM")
-        column = "overall" if table == "judgebench" else "JudgeBench"
-        mine = judged[(judged.row == "ArmoRM") & (judged.column == column)]
-        assert mine.verdict.tolist() == ["consistent"]
-
-
-@pytest.mark.slow
-def test_the_board_has_real_numbers_of_ours_below_the_published_ones_and_no_generated_ones(
-    tmp_path,
-):
-    board = today.board("judgebench", of_whole())
-    assert board.index.tolist()[-4:] == ["this model", *today.RULES]
-    assert board.loc["this model", "overall"] == 100 and board.loc["longest answer", "overall"] == 0
-    assert board.loc["GRM-Gemma-2B", "overall"] == 59.43 and board.mark["this model"] == "ours"
-    assert board.mark["Llama-3.3-Nemotron-70B-Reward"] == "secondary"
-    assert "m-of-ours" in today.board_caption("judgebench", of_whole(), "m-of-ours")
-    assert today.board_source(of_whole()) == ""
-    model = reward_model.RewardModel.new("tiny", seed=1)
-    setup = setup_of(tmp_path, n_per_part=2)
-    results = today.evaluate(today.score(today.load(setup), model, setup), np.ones(5), setup)
-    for name, table in today.PUBLISHED.items():
-        generated = today.board(table, {name: results[name]})
-        assert generated.index.tolist() == BEYOND[table].rows and "ours" not in set(generated.mark)
-        of_one = {name: results[name]}
-        caption = today.board_caption(table, of_one, "m-of-ours")
-        assert "generated" in caption and "m-of-ours" not in caption
-        assert today.board_source(of_one)
-
-
 # Answers to look at
 
 
@@ -265,7 +157,7 @@ def test_the_miss_in_the_middle_is_shown_and_safety_never():
     assert miss.group.id == "knowledge/2" and miss.margin == -2 and (miss.n_wrong, miss.n) == (3, 4)
     assert [answer.policy for answer in miss.answers] == ["right", "wrong"]
     assert today.miss(measured(benchmark, [1, 0] * 4)) is None
-    made = sets.load("RM-Bench", "embedded", n_per_part=2)
+    made = sets.load("RM-Bench", "postcards", n_per_part=2)
     safety = made.where([part.startswith("safety") for part in made.parts], "safety")
     scored = today.Scored(np.zeros((24, 1)), safety, (), {})
     by = {today.MODEL: -np.arange(24.0)} | today.by_rule(safety, 0)
@@ -273,7 +165,7 @@ def test_the_miss_in_the_middle_is_shown_and_safety_never():
 
 
 def test_of_rm_bench_the_two_concise_answers_are_compared():
-    made = sets.load("RM-Bench", "embedded", n_per_part=1)
+    made = sets.load("RM-Bench", "postcards", n_per_part=1)
     chat = made.where([part == "chat" for part in made.parts], "chat")
     scored = today.Scored(np.zeros((6, 1)), chat, (), {})
     by = {today.MODEL: np.array([0, 9, 9, 1.0, 0, 0])} | today.by_rule(chat, 0)
@@ -282,62 +174,6 @@ def test_of_rm_bench_the_two_concise_answers_are_compared():
     assert [answer.text for answer in today.miss(result).answers] == [texts[0], texts[3]]
     styles = today.styles(result)
     assert styles.iloc[0].tolist() == [0, 0, 0] and styles.iloc[1].tolist() == [100, 100, 100]
-    assert today._easy_and_hard(result, today.MODEL) == pytest.approx((100, 100 / 3))
-
-
-def test_an_id_cannot_forge_a_line_of_a_sentence():
-    """Ids come from files: what a terminal obeys is escaped, and a long one is cut."""
-    (group,) = pairs(("a", "b")).groups
-    benchmark = replace(pairs(("a", "b")), groups=(replace(group, id="x\x1b[31m" + "y" * 500),))
-    words = today.miss_in_words("JudgeBench", today.miss(measured(benchmark, [0, 1])))
-    assert "\x1b" not in words and len(words) < 400
-
-
-# Beside RewardBench
-
-
-def test_what_notebook_06_left_stands_beside_if_it_is_of_the_same_model(tmp_path, monkeypatch):
-    """Another model's RewardBench beside this model's numbers would be a comparison of two models."""
-    for name in ("HS2_RUNS", "HS2_REPORTS"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    saved = {}
-    for seed in (1, 2):
-        folder = tmp_path / "HS2_RUNS" / f"model-{seed}"
-        reward_model.RewardModel.new("tiny", seed=seed).save(folder)
-        saved[seed] = reward_model.load_reward_model(folder)
-    assert today.rewardbench_row(saved[1], setup_of()).empty, "06 has not been run"
-    assert today.rewardbench_source(setup_of()) == ""
-    accuracy = pd.DataFrame(
-        {
-            "part": ["overall", "section"],
-            "name": ["overall", "chat"],
-            "pairs": [8, 2],
-            "ties": 0,
-            "accuracy (%)": [62.5, 50.0],
-            "95 % low": [30.0, 1.0],
-            "95 % high": [80.0, 99.0],
-            "longer wins (%)": [25.0, 0.0],
-            "shorter wins (%)": [75.0, 99.0],
-            "length": "",
-            "longer wins low": 10.0,
-            "longer wins high": 60.0,
-        }
-    )
-    root = tmp_path / "HS2_REPORTS"
-    files = {"accuracy.csv": accuracy}
-    made_reports.write(root, "smoke", today.REWARDBENCH, [made_reports.MADE], files)
-    manifest = root / "smoke" / today.REWARDBENCH / "manifest.json"
-    content = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps(content | {"read": saved[1].read}))
-    (row,) = today.rewardbench_row(saved[1], setup_of()).to_dict("records")
-    assert row["name"] == "overall" and row["model (%)"] == "62.5 [30.0, 80.0]"
-    assert row["longer wins (%)"] == "25.0 [10.0, 60.0]" and row["shorter wins (%)"] == "75.0"
-    assert row["random answer (%)"] == "50.0"
-    source = today.rewardbench_source(setup_of())
-    assert made_reports.MADE["name"] in source and "Generated data" in source
-    assert today.rewardbench_row(saved[2], setup_of()).empty
-    random_head = reward_model.RewardModel.new("tiny", seed=1)
-    assert today.rewardbench_row(random_head, setup_of()).empty
 
 
 # Golden
@@ -367,8 +203,4 @@ def test_the_longest_answer_beside_a_model_on_real_rows():
     assert (longest.low["chat", "hard"] < 2.6) and (longest.high["chat", "hard"] > 2.6)
     random = results["JudgeBench"].of("random answer").set_index("part")
     assert random.low["overall"] < 50 < random.high["overall"]
-    board = today.board("rm-bench", results)
-    assert (
-        np.isnan(board.loc["longest answer", "overall"])
-        and board.loc["longest answer", "chat"] > 37
-    )
+    assert np.isnan(longest.value["overall", ""]) and longest.value["chat", ""] > 37

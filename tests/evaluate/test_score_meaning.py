@@ -146,13 +146,6 @@ def test_few_pairs_have_a_share_and_no_threshold():
     assert 0 < meaning.right.low < meaning.right.estimate
 
 
-def test_a_card_has_thresholds_where_they_are_shown_and_a_sentence_else():
-    card = score_meaning.for_card(score_meaning.measure(simulated(600, 2.0, 1)), "own pairs")
-    assert len(card["thresholds"]) == 3
-    few = score_meaning.for_card(score_meaning.measure(simulated(29, 1.0, 2)), "pairs")
-    assert few["thresholds"] is None and few["differences"]
-
-
 def test_pairs_of_one_prompt_say_nothing_about_other_prompts():
     meaning = score_meaning.measure(simulated(100, 1.0, 3), ["a"] * 100)
     assert math.isnan(meaning.scale.low) and not meaning.is_shown

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from hs2lib.align.sft import best_paths, items
-from hs2lib.corpus import generate
-from hs2lib.corpus.grade import true_attributes
 from hs2lib.engine import checkpoints
 from hs2lib.evaluate import mt_bench, selection
 from hs2lib.evaluate.judge import Verdict
@@ -15,6 +13,8 @@ from hs2lib.models.policy import load_policy
 from hs2lib.train import recipes
 from hs2lib.train.objectives import sft as sft_objective
 from hs2lib.train.trainer import Outputs, fit
+from hs2lib.world import sets
+from hs2lib.world.questions import true_goodness
 
 
 def policy_and_training(folder, **changes):
@@ -29,7 +29,7 @@ def policy_and_training(folder, **changes):
     }
     recipe = recipes.SFT(**own | {"judge": "endpoint", "eval_tokens": 4} | changes)
     policy = load_policy("tiny")
-    made, _ = items(policy, best_paths(generate.groups(4, seed=0, split="train")))
+    made, _ = items(policy, best_paths(sets.groups(4, seed=0, split="train")))
     return policy, recipe, fit(policy, made, [], sft_objective(), recipe, folder)
 
 
@@ -99,8 +99,8 @@ def test_without_all_its_checkpoints_no_judge_chooses_and_without_a_judge_nothin
 
 
 @pytest.mark.slow
-def test_in_the_small_world_the_truth_chooses_by_answers_to_last_turns(tmp_path):
-    """Each grade worked out again from greedy answers to the second turns, under SteerLM's label."""
+def test_in_the_small_world_the_truth_chooses_by_answers_to_both_turns(tmp_path):
+    """Each grade worked out again from greedy answers, under SteerLM's label."""
     policy, recipe, result = policy_and_training(tmp_path, judge="truth")
     label = "helpfulness:4"
     chosen = selection.choose(policy, result, recipe, label=label)
@@ -109,14 +109,13 @@ def test_in_the_small_world_the_truth_chooses_by_answers_to_last_turns(tmp_path)
         checkpoints.load_weights(
             Outputs(policy, None, "float32"), result.folder / f"checkpoint-{step}"
         )
-        questions = mt_bench.load("embedded", n=2)
+        questions = mt_bench.load("postcards", n=2)
         answers = selection.generate(
             policy, questions, max_new_tokens=4, label=label, progress=False
         )
-        truth = np.concatenate(
-            [true_attributes(answer) for answer in answers if answer.id.endswith("/2")]
-        )
-        grades[step] = (1 + 9 * truth[:, :3] @ np.array([0.65, 0.8, 0.45]) / 7.6).mean()
+        truth = np.concatenate([true_goodness(answer) for answer in answers])
+        assert len(truth) == 4
+        grades[step] = (1 + 9 * truth / 7.6).mean()
     table = chosen.table.set_index("step")["mean"]
     assert table[[1, 4]].tolist() == pytest.approx(list(grades.values()))
     assert chosen.result.best_step == table.idxmax()

@@ -126,7 +126,7 @@ HAND = MultipleChoice(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "benchmark", [HAND, truthfulqa.load("embedded", n=12)], ids=["by hand", "generated"]
+    "benchmark", [HAND, truthfulqa.load("postcards", n=12)], ids=["by hand", "generated"]
 )
 @pytest.mark.parametrize("budget", [64, 8192])
 def test_scores_are_those_of_lm_evals_arithmetic_one_by_one(policy, benchmark, budget):
@@ -149,7 +149,7 @@ def test_lm_eval_itself(policy, monkeypatch):
     )
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     harness = importlib.import_module("truthfulqa").Harness
-    benchmark = replace(truthfulqa.load("embedded", n=12), primer=truthfulqa.primer())
+    benchmark = replace(truthfulqa.load("postcards", n=12), primer=truthfulqa.primer())
     plain = AutoModelForCausalLM.from_pretrained(policy.backbone.name_or_path).eval()
     lm_eval = harness(plain, policy.tokenizer, benchmark, batch=4)
     ours = score(benchmark, policy, progress=False)
@@ -184,7 +184,7 @@ def test_the_border_is_where_lm_eval_puts_it():
 
 def test_the_whole_benchmark_is_one_tree(policy):
     """Every distinct prefix is one token to compute: the primer once, a question once for all its answers."""
-    benchmark = truthfulqa.load("embedded", n=40)
+    benchmark = truthfulqa.load("postcards", n=40)
     asked = tokenise(benchmark, policy.tokenizer)
     sequences, starts = [one.sequences for one in asked], [one.starts for one in asked]
     (batch,) = plan(sequences, 10**9, predict=starts, window=None)
@@ -194,7 +194,7 @@ def test_the_whole_benchmark_is_one_tree(policy):
 
 
 def test_the_order_of_questions_changes_nothing(policy):
-    benchmark = truthfulqa.load("embedded", n=20)
+    benchmark = truthfulqa.load("postcards", n=20)
     turned = replace(benchmark, groups=benchmark.groups[::-1])
     first, second = (score(b, policy, budget=512, progress=False) for b in (benchmark, turned))
     pd.testing.assert_frame_equal(first, second[::-1].reset_index(drop=True), check_exact=True)
@@ -204,7 +204,7 @@ def test_the_order_of_questions_changes_nothing(policy):
 
 
 def test_a_killed_run_goes_on_and_ends_bit_for_bit_the_same(policy, tmp_path, monkeypatch):
-    benchmark, file = truthfulqa.load("embedded", n=30), tmp_path / "run" / "killed.jsonl"
+    benchmark, file = truthfulqa.load("postcards", n=30), tmp_path / "run" / "killed.jsonl"
     monkeypatch.setattr(base, "CHUNK", 8)
     straight = score(
         benchmark, policy, budget=512, kept=tmp_path / "straight.jsonl", progress=False
@@ -242,7 +242,7 @@ def test_a_killed_run_goes_on_and_ends_bit_for_bit_the_same(policy, tmp_path, mo
 
 
 def test_another_policy_or_precision_does_not_pass_for_the_first(policy, tmp_path):
-    benchmark, file = truthfulqa.load("embedded", n=3), tmp_path / "kept.jsonl"
+    benchmark, file = truthfulqa.load("postcards", n=3), tmp_path / "kept.jsonl"
     score(benchmark, policy, kept=file, progress=False)
     with pytest.raises(ValueError, match="use another file"):
         score(benchmark, policy, kept=file, autocast="bfloat16", progress=False)
@@ -255,14 +255,12 @@ def test_another_policy_or_precision_does_not_pass_for_the_first(policy, tmp_pat
 def test_a_broken_policy_is_named_with_the_question(policy):
     with torch.no_grad():
         policy.backbone.model.norm.weight[0] = torch.nan
-    with pytest.raises(
-        ValueError, match=r"question generated/0/\d: a log-probability is not finite"
-    ):
-        score(truthfulqa.load("embedded", n=2), policy, progress=False)
+    with pytest.raises(ValueError, match=r"question closed/0/\d: a log-probability is not finite"):
+        score(truthfulqa.load("postcards", n=2), policy, progress=False)
 
 
 def test_bfloat16_is_close_and_leaves_the_policy_as_it_was(policy):
-    benchmark = truthfulqa.load("embedded", n=10)
+    benchmark = truthfulqa.load("postcards", n=10)
     policy.train()
     exact = score(benchmark, policy, progress=False)
     rough = score(benchmark, policy, autocast="bfloat16", progress=False)
@@ -278,7 +276,7 @@ def frame(benchmark, mc1, mc2):
 
 
 def test_figures_are_means_over_questions_with_an_interval(policy):
-    benchmark = truthfulqa.load("embedded", n=4)
+    benchmark = truthfulqa.load("postcards", n=4)
     table = evaluate(benchmark, frame(benchmark, [1, 0, 1, 1], [0.5, 0.7, 0.5, 0.7]))
     assert table.value.tolist() == [0.75, pytest.approx(0.6)] and table.measure.tolist() == [
         "MC1",
@@ -290,10 +288,10 @@ def test_figures_are_means_over_questions_with_an_interval(policy):
     )  # error .0577, t 3.18, on the scale of the logit
     assert table.chance.tolist() == [0.25, 1 / 3] and table.questions.tolist() == [4, 4]
     with pytest.raises(ValueError, match="scores of 4 other questions"):
-        evaluate(truthfulqa.load("embedded", n=4, seed=1), frame(benchmark, 1, 1))
+        evaluate(truthfulqa.load("postcards", n=4, seed=1), frame(benchmark, 1, 1))
     real = score(benchmark, policy, progress=False)
-    assert real.chance1.tolist() == [0.25] * 4 and real.chance2.tolist() == [1 / 3] * 4
-    assert (real.true == 2).all() and (real.false == 4).all()
+    assert real.chance1.tolist() == real.chance2.tolist() == [0.2] * 4
+    assert (real.true == 2).all() and (real.false == 8).all()
 
 
 def made(n):
@@ -412,7 +410,7 @@ def test_what_is_not_there_is_named_with_what_to_do(no_primer, tmp_path, monkeyp
     with pytest.raises(ValueError, match="unknown source 'disk'"):
         truthfulqa.load("disk")
     with pytest.raises(ValueError, match="got n=100000"):
-        truthfulqa.load("embedded", n=100_000)
+        truthfulqa.load("postcards", n=100_000)
 
 
 # The primer
@@ -485,16 +483,16 @@ def test_a_primer_that_cannot_be_had_says_what_to_install(elsewhere, monkeypatch
 
 def test_generated_questions_have_known_answers():
     """Wrong answers are other entities' values, so no answer is both; the primer's questions are not asked."""
-    benchmark = truthfulqa.load("embedded", n=60, seed=4)
+    benchmark = truthfulqa.load("postcards", n=60, seed=4)
     assert (
         benchmark.generated and len(benchmark.groups) == 60 and benchmark.primer.count("Q: ") == 6
     )
     for group in benchmark.groups:
         labels = np.array([answer.labels for answer in group.responses])
-        assert len({answer.text for answer in group.responses}) == len(labels) == 6
+        assert len({answer.text for answer in group.responses}) == len(labels) == 10
         assert np.nansum(labels, axis=0).tolist() == [1, 2]
         assert f"Q: {group.prompt[0].text}\n" not in benchmark.primer
-    assert str(truthfulqa.load("embedded", n=60, seed=4)) == str(benchmark), "one seed, one set"
+    assert str(truthfulqa.load("postcards", n=60, seed=4)) == str(benchmark), "one seed, one set"
 
 
 @pytest.mark.skipif(not DATA, reason="HS2_DATA_DIR is not set: needs truthfulqa/mc_task.json.gz")

@@ -1,22 +1,19 @@
-"""Reward models made of saved ones: what training begins with, and the line through two of them."""
+"""Reward models begun from saved ones: which weights and outputs training begins with."""
 
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import torch
-from cells import source
 from shared_models import share_models
 
 from hs2lib.data.load import Loaded
 from hs2lib.group import ATTRIBUTES, Group, Response, Turn
 from hs2lib.models import derived, reward_training
-from hs2lib.models.reward_model import RewardModel, load_reward_model
-from hs2lib.models.reward_training import Parts, Prepared
+from hs2lib.models.reward_model import RewardModel
+from hs2lib.models.reward_training import Parts
 from hs2lib.runs.setup import Setup
-from hs2lib.train import items, objectives, progress, recipes
-from hs2lib.train.trainer import fit
+from hs2lib.train import items, recipes
 
 TEXTS = ("A short one.", "Another answer, and a longer one.")
 
@@ -56,9 +53,6 @@ def folder(tmp_path, monkeypatch) -> Path:
     """Runs of the test's own."""
     monkeypatch.setenv("HS2_RUNS", str(share_models(tmp_path / "runs")))
     return tmp_path
-
-
-# Begun from a saved model
 
 
 def test_a_loss_of_pairs_begins_with_the_scores_of_the_saved_regression(
@@ -145,63 +139,6 @@ def test_what_training_cannot_begin_with_is_refused(folder):
         reward_training.new_model(PARTS, replace(adapters))
 
 
-# Extrapolated from two
-
-
-@pytest.mark.parametrize("alpha", [0.0, 1.0, 1.52])
-def test_every_weight_lies_on_the_line_through_both(alpha):
-    """By hand for each tensor: weak + alpha (strong - weak); the outputs are the strong one's."""
-    weak, strong = moved(1), moved(2, ("reward",))
-    start = {name: weight.clone() for name, weight in weak.named_parameters()}
-    end = {name: weight.clone() for name, weight in strong.named_parameters()}
-    expo = derived.extrapolated(weak, strong, alpha)
-    assert expo.attributes == ("reward",)
-    assert len(start) == len(end) > 10
-    for name, weight in expo.named_parameters():
-        expected = (1 - alpha) * start[name] + alpha * end[name]
-        torch.testing.assert_close(weight, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_extrapolation_at_0_and_1_gives_the_two_models():
-    """The ends of the line, by their scores; the weak model's row of helpfulness counts, of five."""
-    weak, strong = moved(1, ATTRIBUTES), moved(2, ("reward",))
-    of_weak, of_strong = weak.score(GROUPS)[:, :1], strong.score(GROUPS)
-    torch.testing.assert_close(derived.extrapolated(weak, strong, 1.0).score(GROUPS), of_strong)
-    strong = moved(2, ("reward",))
-    torch.testing.assert_close(derived.extrapolated(weak, strong, 0.0).score(GROUPS), of_weak)
-
-
-@pytest.mark.parametrize(
-    ("weak", "strong", "alpha", "message"),
-    [
-        (lambda seed: moved(seed, bias=True), moved, 1.5, "architectures: head.bias differs"),
-        (lambda seed: moved(seed, ("verbosity",)), moved, 1.5, "no output 'helpfulness'"),
-        (lambda seed: moved(seed, template="reference"), moved, 1.5, "in different ways"),
-        (lambda seed: moved(seed).frozen("bfloat16"), moved, 1.5, "were rounded"),
-    ],
-)
-def test_models_with_no_line_through_them_are_refused(weak, strong, alpha, message):
-    """A mixture of unlike models would be scored with, and mean nothing."""
-    with pytest.raises(ValueError, match=message):
-        derived.extrapolated(weak(1), strong(2), alpha)
-
-
-def test_models_of_other_shapes_are_refused():
-    """The small base and the tiny one share neither layers nor sizes; the error names one of them."""
-    with pytest.raises(ValueError, match=r"different architectures: .* differs"):
-        derived.extrapolated(RewardModel.new("small", attributes=("reward",)), moved(1))
-
-
-def test_what_is_extrapolated_is_saved_and_scores_alike(folder):
-    """What notebook 06 scores with: two saved models, a third folder."""
-    moved(1).save(folder / "weak")
-    moved(2, ("reward",)).save(folder / "strong")
-    expected = derived.extrapolated(moved(1), moved(2, ("reward",))).score(GROUPS)
-    weak, strong = (load_reward_model(folder / name) for name in ("weak", "strong"))
-    derived.extrapolated(weak, strong).save(folder / "expo")
-    torch.testing.assert_close(load_reward_model(folder / "expo").score(GROUPS), expected)
-
-
 @pytest.mark.slow
 def test_strengths_from_a_saved_start_train_by_every_loss(trained_folder):
     """The recipe's names reach the trainer: each loss of pairs makes its steps from the saved model."""
@@ -217,26 +154,3 @@ def test_strengths_from_a_saved_start_train_by_every_loss(trained_folder):
     strength = abs(GROUPS[0].preference)
     assert scaled == pytest.approx(strength * plain) and margin > plain
     assert items.compared(model, GROUPS)[1]["groups"] == len(GROUPS)
-
-
-@pytest.mark.slow
-def test_kept_ties_do_not_fail_the_check_of_learning_by_heart():
-    """A tie costs log 2 at least, so a trainer that is sound would be taken for a broken one."""
-    groups = [pair("tie", 0.0), *(pair(str(i), 3.0) for i in range(3))]
-    setup = setup_of(objective="bradley-terry", ties="keep")
-    names = {
-        "Recipe": recipes.Recipe,
-        "RewardModel": RewardModel,
-        "few": groups,
-        "fit": fit,
-        "model": moved(0, attributes=("reward",)),
-        "objectives": objectives,
-        "prepared": Prepared({}, pd.DataFrame()),
-        "progress": progress,
-        "recipe": setup.recipe,
-        "replace": replace,
-        "reward_training": reward_training,
-        "setup": setup,
-    }
-    exec(source("05_reward_model_training", "overfit-fit"), names)
-    assert len(names["by_heart"]) == 3 and len(names["learnt"]) == 50

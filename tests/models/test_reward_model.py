@@ -245,17 +245,6 @@ def test_saved_and_loaded_it_scores_the_same(model, tmp_path, lora):
         assert all(p.requires_grad for p in loaded.parameters())
 
 
-def test_a_weak_one_says_so_when_it_is_loaded(model, tmp_path):
-    folder = model.save(tmp_path / "model")
-    for verdict, warns in (
-        ("It is NO better than length.", True),
-        ("It, untrained, is worse.", True),
-        ("Good.", False),
-    ):
-        (folder / "verdict.txt").write_text(verdict + "\n")
-        assert reward_model.load_reward_model(folder).warning == (verdict if warns else "")
-
-
 def test_the_wrong_number_of_outputs_and_foreign_folders_are_refused(model, tmp_path):
     folder = model.save(tmp_path / "model")
     state = json.loads((folder / base.STATE).read_text())

@@ -533,7 +533,7 @@ def test_rounds_that_a_dead_connection_ended_go_on_with_what_is_missing(policy, 
         whole = texts(asked(policy))
         assert len(server.bodies) == 20
     kept = tmp_path / "kept.jsonl"
-    gone = r"http://127.*/v1/completions does not answer \(Remote.*guide"
+    gone = r"http://127.*/v1/completions does not answer \(Remote.*docs/gpu"
     with (
         serving(lambda number: (b"",) if number >= 7 else None),
         pytest.raises(ConnectionError, match=gone),

@@ -603,11 +603,3 @@ def test_a_commit_is_marked_where_sources_are_not_as_committed(checkout, name, m
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("1")
     assert report.commit() == head + mark
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "digits"),
-    [(0.1, 0.2, 2), (-0.08, 0.003, 3), (-0.08, -0.003, 3), (0.0, 0.2, 2), (1e-17, 0.3, 2)],
-)
-def test_two_decimals_hide_no_sign_of_a_bound(low, high, digits):
-    assert report.digits_of(low, high) == digits

@@ -3,10 +3,10 @@
 import re
 from dataclasses import replace
 
-from hs2lib.corpus import generate
-from hs2lib.evaluate import gallery
 from hs2lib.group import Group, Response, Turn
 from hs2lib.report import show
+from hs2lib.world import sets
+from hs2lib.world.cards import card_of, faultless, write
 
 
 def words_of(html):
@@ -14,12 +14,12 @@ def words_of(html):
 
 
 def test_an_answer_of_the_small_world_is_marked_and_judged():
-    group = next(generate.groups(1, seed=4, split="train"))
-    best = generate.without_faults(group).responses[0].text
+    group = next(sets.groups(1, seed=4, split="train"))
+    card = card_of(group.id)
+    best = write(card, faultless(card))
     html = show.answers_html(group, [show.Answer("SFT", best, "greedy", 3.25)])
     assert "7.60" in words_of(html) and "3.25" in words_of(html)
-    items = len(generate.task_of(group.id).items)
-    assert words_of(html).count("✓") == items + 1  # and once in the legend
+    assert words_of(html).count("✓") == card.asked + 1  # and once in the legend
 
 
 def test_an_answer_to_a_real_prompt_has_no_marks():
@@ -30,23 +30,11 @@ def test_an_answer_to_a_real_prompt_has_no_marks():
 
 
 def test_text_of_a_policy_is_escaped_where_it_is_marked_too():
-    group = next(generate.groups(1, seed=4, split="train"))
+    group = next(sets.groups(1, seed=4, split="train"))
     html = show.answers_html(group, [show.Answer("<b>x", "<img src=x onerror=y>. Yes.")])
     assert "<img" not in html and "<b>x" not in html
 
 
 def test_an_empty_answer_is_shown():
-    group = replace(next(generate.groups(1, seed=4, split="train")), responses=())
+    group = replace(next(sets.groups(1, seed=4, split="train")), responses=())
     assert "SFT" in words_of(show.answers_html(group, [show.Answer("SFT", "")]))
-
-
-def test_the_responses_of_a_group_are_shown_with_their_label():
-    """By hand: helpfulness is the second attribute, 3 and 1."""
-    responses = (Response("0", "yes", (0, 3)), Response("1", "no", (0, 1)))
-    rated = Group("a", (Turn("user", "?"),), responses, ("coherence", "helpfulness"))
-    shown = gallery.written(rated, ["chosen", "rejected"], "helpfulness")
-    assert [(answer.policy, answer.how) for answer in shown] == [
-        ("chosen", "helpfulness 3"),
-        ("rejected", "helpfulness 1"),
-    ]
-    assert [answer.how for answer in gallery.written(rated, ["a", "b"])] == ["", ""]

@@ -1,10 +1,4 @@
-"""Tables from reports alone: what counts as a number of ours, how it is judged, and LaTeX that a document can hold."""
-
-import re
-import shutil
-import subprocess
-from io import StringIO
-from types import SimpleNamespace
+"""Tables from reports alone: what counts as a number of ours, how it is judged, and how it is laid out."""
 
 import made_reports
 import numpy as np
@@ -225,10 +219,9 @@ def test_seeds_are_one_number_and_their_spread_decides(reports):
     assert by_cell.SD[cells].tolist() == [pytest.approx(0.5), 5.0] and table.SD.notna().sum() == 2
     assert by_cell.verdict[cells].tolist() == ["consistent", "inconclusive"]
     assert by_cell.provenance[cells[0]] == f"{RM}, seed 0, 1, 2"
-    assert "88.8±0.5" in tables.html("table-3", {"paper": table})
-    text = tables.latex("table-3", {"paper": table})
-    assert r"88.8$\pm$0.5$^{\approx}$" in text
-    check_latex(text)
+    texts, verdicts, _ = tables.lay_out("table-3", {"paper": table})
+    assert texts["overall"][LLAMA, "paper", 1] == "88.8±0.5"
+    assert verdicts["overall"][LLAMA, "paper", 1] == "consistent"
 
 
 def test_a_mean_names_the_seeds_it_is_of_and_leaves_out_those_of_other_settings(reports):
@@ -305,89 +298,9 @@ def test_no_mean_is_over_own_and_published_reports(reports, tmp_path):
     assert ours == [60.0, 85.0]
 
 
-def test_the_small_world_has_tables_3_and_4_of_its_own(reports):
-    """A row for each model, named by the run that trained it; what a named run only reads is not there twice."""
-
-    def accuracy(overall):
-        rows = [("overall", "overall"), ("section", "chat"), ("subset", "one")]
-        return {
-            "accuracy.csv": pd.DataFrame(rows, columns=["part", "name"]).assign(
-                **{"accuracy (%)": [overall, 90.0, 1.0], "95 % low": 70.0, "95 % high": 99.0}
-            )
-        }
-
-    def policies(**gold):
-        held = pd.DataFrame(
-            [(k, f"{v:.2f} [-1.00, 2.00]", "–") for k, v in gold.items()],
-            columns=["policy", "gold", "won"],
-        )
-        mc2 = pd.DataFrame(
-            {"measure": "MC2", "policy": list(gold), "value": 0.5, "low": 0.4, "high": 0.6}
-        )
-        judged = pd.DataFrame([("grade", *gold), ("characters", *gold)], columns=["measure", *gold])
-        return {"held-out.csv": held, "truthfulqa.csv": mc2, "judged.csv": judged}
-
-    assert tables.small_world("table-3", "demo", paths.reports()).empty
-    reports("demo", RM, [MADE], accuracy(80.0), **of_seed(0))
-    reports("demo", f"{RM}@seed-1", [MADE], accuracy(84.0), **of_seed(1))
-    reports("demo", f"{RM}@preferences", [MADE], accuracy(70.0), **of_seed(0))
-    reports("demo", f"{RM}@real", [OTHER], accuracy(70.0))
-    third = tables.small_world("table-3", "demo", paths.reports()).set_index("model")
-    assert third.overall.to_dict() == {
-        "reward model": "82.00 ± 2.83",
-        "reward model@preferences": "70.00 [70.00, 99.00]",
-    }
-    assert third.columns.tolist() == ["overall", "chat", "provenance"]
-    assert third.provenance["reward model"] == f"{RM}, seed 0, 1"
-
-    reports(
-        "demo",
-        EVALUATION,
-        [MADE],
-        policies(SFT=-1.5, DPO=2.0),
-        upstream={"07_sft": "", "08_dpo": ""},
-    )
-    both, seed = {"07_sft": "", "08_dpo@mine": ""}, {"07_sft@seed-1": "", "08_dpo@mine-seed-1": ""}
-    reports("demo", f"{EVALUATION}@all", [MADE], policies(SFT=-1.5, DPO=3.0), upstream=both)
-    reports("demo", f"{EVALUATION}@all-seed-1", [MADE], policies(SFT=-1.0, DPO=4.0), upstream=seed)
-    none = {"07_sft@seed-2": "", "08_dpo@mine-seed-2": ""}
-    reports(
-        "demo", f"{EVALUATION}@all-seed-2", [MADE], policies(SFT=-1.0, DPO=np.nan), upstream=none
-    )
-    reports("demo", f"{EVALUATION}@none", [MADE], {}, upstream=both)
-    fourth = tables.small_world("table-4", "demo", paths.reports()).set_index("model")
-    assert fourth.gold.to_dict() == {
-        "SFT": "-1.50 [-1.00, 2.00]",
-        "DPO": "2.00 [-1.00, 2.00]",
-        "DPO@mine": "3.50 ± 0.71 (2 of 3 seeds)",
-    }
-    assert (
-        fourth.won.tolist() == ["–"] * 3
-        and fourth.grade["SFT"] == "SFT"
-        and "characters" not in fourth
-    )
-    assert fourth["MC2, generated questions"]["DPO"] == "0.50 [0.40, 0.60]"
-
-
 def test_an_unknown_table_is_named():
     with pytest.raises(KeyError, match="table-9"):
         tables.assemble("table-9", "demo", paths.reports())
-
-
-def test_figures_that_a_run_left_are_shown_and_changed_ones_are_not(reports):
-    folder = reports(
-        "demo",
-        "03_annotator_agreement",
-        [MADE],
-        {"a.pdf": "%PDF a", "a.png": "a", "b.pdf": "%PDF b"},
-    )
-    (folder / "b.pdf").write_text("changed")
-    (figure,) = tables.figures("demo", paths.reports())
-    assert (figure["name"], figure["notebook"], figure["png"].name) == (
-        "a",
-        "03_annotator_agreement",
-        "a.png",
-    )
 
 
 def test_the_overview_says_what_there_is_to_read(reports):
@@ -398,73 +311,26 @@ def test_the_overview_says_what_there_is_to_read(reports):
     assert table.data.tolist() == ["generated", "real: Open Assistant"]
 
 
-def test_what_later_notebooks_left_is_listed_and_what_the_papers_left_is_not(reports):
-    """14's list "beyond the paper": by number of the notebook, each table once, nothing where nothing ran."""
-    root = paths.reports()
-    assert tables.beyond_the_paper(["demo"], root).empty
-    frame = pd.DataFrame({"a": [1]})
-    reports("demo", "06_rewardbench_evaluation", [MADE], {"accuracy.csv": frame})
-    files = {"numbers.csv": frame, "styles.csv": frame, "styles.tex": frame}
-    reports("demo", "16_reward_benchmarks_of_today", [MADE], files)
-    left = tables.beyond_the_paper(["demo", "laptop"], root)
-    assert left.what.tolist() == ["numbers", "styles"] and set(left.tier) == {"demo"}
-    assert left.notebook.unique().tolist() == ["16_reward_benchmarks_of_today"]
-
-
 def test_every_table_of_the_paper_has_its_notebooks():
     assert set(TABLES) == set(WORDS["notebooks"])
 
 
-# Written out
+# Laid out
 
-ENVIRONMENT = re.compile(r"\\(begin|end)\{(\w+)\}")
-
-
-def check_latex(text):
-    """Environments nest, braces balance, every line of a tabular has the cells its head promises, booktabs only."""
-    opened = []
-    for kind, name in ENVIRONMENT.findall(text):
-        assert kind == "begin" or opened.pop() == name
-        opened += [name] if kind == "begin" else []
-    assert not opened
-    bare = re.sub(r"\\[{}]", "", text)
-    assert bare.count("{") == bare.count("}")
-    for columns, body in re.findall(
-        r"\\begin\{tabular\}\{@\{\}(\w+)@\{\}\}(.*?)\\end\{tabular\}", text, re.S
-    ):
-        rules = re.findall(r"\\(\w+rule)\b", body)
-        assert rules == ["toprule", "midrule", "bottomrule"] and "hline" not in body
-        rows = [line for line in body.splitlines() if line.endswith(r"\\")]
-        assert rows and all(len(re.findall(r"(?<!\\)&", row)) == len(columns) - 1 for row in rows)
-    assert not re.search(r"(?<!\\)[%#](?!\n)", text.replace("{!}{%\n", "")), (
-        "a bare % or # eats or breaks a line"
-    )
-    text.encode("latin-1")  # what pdflatex has glyphs for
-
-
-def run_at(folder):
-    """What a run is to a table: a tier, a folder, and what it keeps."""
-    run = SimpleNamespace(
-        tier="paper", notebook="14_x", folder=folder, verdicts={}, caption=str, kept={}
-    )
-    run.keep = lambda name, content, caption: run.kept.update({name: content})
-    return run
+# Whose line it is, and its number: the paper's, of tier demo, of tier paper.
+LINES = (("paper", 0), ("demo", 1), ("paper", 2))
 
 
 @pytest.fixture
 def whole(reports):
-    """All tables with numbers of ours at two tiers, one judged and one generated, as LaTeX and as HTML."""
+    """All tables with numbers of ours at two tiers, one judged and one generated."""
     for tier, source in (("demo", MADE), ("paper", PAPERS)):
         cells = {("helpfulness", "after improvements"): 0.706, ("coherence", "initial"): 0.3}
         reports(
             tier,
             "03_annotator_agreement",
             [source],
-            {
-                "against-table-1.csv": against("table-1", cells),
-                "kappa.pdf": "%PDF",
-                "kappa.png": "x",
-            },
+            {"against-table-1.csv": against("table-1", cells)},
         )
         cells = {("turns in prompt", "R HS2"): -0.0520}
         reports(
@@ -479,70 +345,34 @@ def whole(reports):
     }
 
 
-def test_latex_stands_in_a_document(whole, tmp_path):
-    for table, frames in whole.items():
-        check_latex(tables.latex(table, frames))
-    document = tables.save_document(
-        run_at(tmp_path / "demo" / "14"), whole, tables.figures("demo", paths.reports())
-    )
-    check_latex(document)
-    assert document.count(r"\begin{table}") == 5 and document.count(r"\toprule") == 5
-    assert r"\includegraphics[width=.9\linewidth]{../03_annotator_agreement/kappa.pdf}" in document
-    assert str(tmp_path) not in document
-    labels = re.findall(r"\\label\{(.+?)\}", document)
-    assert len(set(labels)) == len(labels) == 5
+def test_ours_stand_below_the_papers_with_verdicts_and_reasons(whole):
+    texts, verdicts, reasons = tables.lay_out("table-1", whole["table-1"])
+    paper, demo, ours = (("helpfulness", who, number) for who, number in LINES)
+    assert texts.loc[[paper, demo, ours]].to_numpy().tolist() == [
+        ["0.465", "0.706", "0.791"],
+        [report.DASH, "0.706", report.DASH],
+        [report.DASH, "0.706", report.DASH],
+    ]
+    after = "after improvements"
+    assert verdicts[after][[paper, demo, ours]].tolist() == [
+        "",
+        "not comparable: generated data",
+        "consistent",
+    ]
+    assert MADE["name"] in reasons[after][demo]
+    assert verdicts["initial"]["coherence", "paper", 2] == "different"
+    texts, verdicts, _ = tables.lay_out("table-2", whole["table-2"])
+    line = ("turns in prompt", "paper", 2)
+    assert (texts["R HS2"][line], verdicts["R HS2"][line]) == ("-0.0520", "exact")
 
 
-def test_latex_compiles(whole, tmp_path):
-    if not shutil.which("pdflatex"):
-        pytest.skip("no LaTeX (pdflatex) on this machine: only the structure is checked")
-    (tmp_path / "all.tex").write_text(tables.save_document(run_at(tmp_path), whole, []))
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-2000:]
-
-
-def test_latex_shows_papers_and_ours_with_marks_and_reasons(whole):
-    text = tables.latex("table-1", whole["table-1"])
-    assert r"helpfulness & paper & 0.465 & 0.706 & 0.791 \\" in text
-    assert (
-        r" & demo & -- & 0.706$^{\circ}$ & -- \\" in text
-        and r" & paper & -- & 0.706$^{\approx}$ & -- \\" in text
-    )
-    assert r"0.300$^{\neq}$" in text and "generated data" in text
-    assert r"verbosity & paper & 0.342 & 0.536 & 0.548 \\" in text and text.count("verbosity") == 1
-    assert r"$-$0.0520$^{=}$" in tables.latex("table-2", whole["table-2"])
-
-
-def test_a_tier_that_gave_nothing_has_no_lines_but_a_note(whole):
-    text = tables.latex("table-3", whole["table-3"])
-    assert " & demo & " not in text and "111 of 111" in text
-
-
-def test_html_has_every_dash_and_escapes(whole):
-    text = tables.html("table-3", whole["table-3"])
-    assert text.count("<tr>") == 1 + 3 * len(TABLES["table-3"].rows) and text.count("\u2013") > 200
-    frames = {"demo": whole["table-1"]["demo"].assign(reason='<script>"')}
-    assert "<script>" not in tables.html("table-1", frames)
-
-
-def test_tables_become_artefacts_of_a_run(whole, tmp_path):
-    """Through the run, so that its manifest names them; the counts of verdicts are those of its own tier."""
-    run = run_at(tmp_path / "paper" / "14_x")
-    assert "<table id=" in tables.save(run, "table-1", whole["table-1"])
-    kept = dict(run.kept)
-    assert set(kept) == {"table-1.tex", "table-1.csv", "table-1.html"} and kept[
-        "table-1.html"
-    ].startswith("<!doctype")
-    frame = pd.read_csv(StringIO(kept["table-1.csv"]))
-    assert (
-        len(frame) == 30 and set(frame.tier) == {"demo", "paper"} and frame.ours.notna().sum() == 4
-    )
-    assert run.verdicts == {
-        "table-1": {"not run at this tier": 13, "consistent": 1, "different": 1}
-    }
-    check_latex(tables.save_document(run, whole, tables.figures("paper", paths.reports())))
-    assert "{../03_annotator_agreement/kappa.pdf}" in run.kept["paper.tex"]
+def test_a_row_without_a_number_of_ours_has_the_papers_line_alone(whole):
+    """Unless every line is asked for: then each of the two tiers has one, of dashes."""
+    rows = len(TABLES["table-3"].rows)
+    texts, *_ = tables.lay_out("table-3", whole["table-3"])
+    assert texts.index.get_level_values(1).tolist() == ["paper"] * rows
+    texts, *_ = tables.lay_out("table-3", whole["table-3"], every=True)
+    assert len(texts) == 3 * rows and (texts.drop(0, level=2) == report.DASH).all(axis=None)
 
 
 def test_digits_are_the_papers():
@@ -556,8 +386,3 @@ def test_digits_are_the_papers():
     for table in TABLES.values():
         for cell, value in table.values.items():
             assert value is None or float(f"{value:.{table.rules[cell].digits}f}") == value
-
-
-def test_symbols_that_pdflatex_cannot_set_are_replaced():
-    assert tables._tex("R² ≥ 50 %") == r"R$^2$ $\geq$ 50 \%"
-    assert tables._tex("日") == "?"

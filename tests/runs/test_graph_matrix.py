@@ -113,7 +113,11 @@ def test_seeds_of_a_run_differ_in_the_seed_alone_and_read_those_of_the_same_seed
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "tier"),
-    [("13_aligned_model_evaluation@iteration-1", "demo"), ("13_aligned_model_evaluation", "paper")],
+    [
+        ("13_aligned_model_evaluation", "demo"),
+        ("13_aligned_model_evaluation", "paper"),
+        ("13_aligned_model_evaluation@iteration-1", "paper"),
+    ],
 )
 def test_a_seed_of_a_policy_has_all_before_it_of_that_seed(run, tier):
     """Also where a tier's file gives a start, as of 11 at tier paper: its own run reads on, and so do seeds."""

@@ -263,7 +263,7 @@ EDITS = {
         "draws",
     ),
     "how a report is written": ("hs2lib/report/report.py", "", "MORE = 1\n", "draws"),
-    "how a group is shown": ("hs2lib/report/pages/group.html", "", "<hr>\n", "draws"),
+    "how a group is shown": ("hs2lib/report/pages/answers.html", "", "<hr>\n", "draws"),
     "the notebook's prose": ("notebooks/01_data.ipynb", "Some prose.", "Better prose.", "draws"),
     "a comment in a cell": (
         "notebooks/01_data.ipynb",
@@ -281,13 +281,13 @@ EDITS = {
     "an operator": ("hs2lib/stats/metrics.py", " - ", " + ", "computes"),
     "a class's field": ("hs2lib/group.py", "    role: str\n", "    role: object\n", "computes"),
     "a rule of verdicts": ("hs2lib/report/verdict.py", " <= ", " < ", "computes"),
-    "a phrase of the small world": ("hs2lib/corpus/phrases/animal.tsv", "", "zebu\n", "computes"),
+    "a phrase of the small world": ("hs2lib/world/facts/animal.tsv", "", "zebu\n", "computes"),
     "a cell": ("notebooks/01_data.ipynb", "run.finish()", "n += 1; run.finish()", "computes"),
     "a parameter": ("params/demo/01_data.yaml", "n: 2", "n: 3", "computes"),
     "a row of data": ("my.jsonl", '"n": 1', '"n": 4', "computes"),
 }
 
-USED = """from hs2lib.corpus import generate
+USED = """from hs2lib.world import sets
 from hs2lib.report import show, verdict
 from hs2lib.stats import metrics
 from hs2lib.train import losses"""
@@ -347,7 +347,7 @@ def test_a_run_that_is_only_drawn_anew_leaves_what_reads_it_as_it_is(edited):
     assert why(DATA) == why(MODEL) == ""
 
 
-@pytest.mark.parametrize("source", ["embedded", "folder"])
+@pytest.mark.parametrize("source", ["postcards", "folder"])
 def test_the_small_world_counts_for_real_tiers_where_the_run_reads_it(edited, source):
     """No report of real data runs again because a greeting was reworded; one of generated rows does."""
     edit(DATA, "smoke, demo", "smoke, laptop")
@@ -355,10 +355,10 @@ def test_the_small_world_counts_for_real_tiers_where_the_run_reads_it(edited, so
     more = parameter + rf"eval_source: str = \"{source}\"  # where prompts come from\n"
     edit(DATA, parameter, more)
     before = key.of(DATA, "laptop", key.DRAW)
-    phrases = edited / "hs2lib/corpus/phrases/animal.tsv"
+    phrases = edited / "hs2lib/world/facts/animal.tsv"
     phrases.write_text(phrases.read_text() + "zebu\n")
     changed = key.differences(before, key.of(DATA, "laptop", key.DRAW))
-    assert changed == (["hs2lib/corpus/phrases/animal.tsv"] if source == "embedded" else [])
+    assert changed == (["hs2lib/world/facts/animal.tsv"] if source == "postcards" else [])
 
 
 def test_the_users_own_modules_beside_a_notebook_count_and_what_they_use(checkout):
@@ -411,7 +411,7 @@ ALL_NOTEBOOKS = {name[:2] for name in graph.notebooks()}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["hs2lib/corpus/tasks.py", "hs2lib/corpus/phrases/animal.tsv"])
+@pytest.mark.parametrize("file", ["hs2lib/world/cards.py", "hs2lib/world/facts/animal.tsv"])
 def test_a_phrase_of_generated_text_counts_where_all_rows_are_generated(touched, file):
     assert touched(file, "smoke") == ALL_NOTEBOOKS
 
@@ -423,14 +423,9 @@ def test_a_phrase_counts_at_a_tier_of_real_data_where_some_rows_are_generated(to
     for run in graph.notebooks():
         _, values, recipe = graph.resolved(run, "laptop")
         settings = values | (vars(recipe) if recipe else {})
-        if "embedded" in [value for name, value in settings.items() if name.endswith("source")]:
+        if "postcards" in [value for name, value in settings.items() if name.endswith("source")]:
             generating.add(run[:2])
-    assert touched("hs2lib/corpus/phrases/animal.tsv", "laptop") == generating != ALL_NOTEBOOKS
-
-
-@pytest.mark.slow
-def test_the_rules_of_simulated_annotators_count_for_03_and_04_at_any_tier(touched):
-    assert {"03", "04"} <= touched("hs2lib/corpus/rules.yaml", "laptop")
+    assert touched("hs2lib/world/facts/animal.tsv", "laptop") == generating != ALL_NOTEBOOKS
 
 
 @pytest.mark.slow

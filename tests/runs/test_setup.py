@@ -10,8 +10,8 @@ def test_the_recipe_holds_what_the_cell_says():
     setup = Setup.of_run("08_dpo", "smoke")
     assert (
         setup.recipe.dataset == "helpsteer2"
-        and setup.recipe.n_prompts == 24
-        and setup.recipe.beta == 0.1
+        and setup.recipe.n_prompts == setup.values["n_prompts"] == 40
+        and setup.recipe.beta == setup.values["beta"] == 0.5
     )
     assert setup.folder == runs() / "smoke" / "08_dpo"
     assert setup.saved("07_sft") == runs() / "smoke" / "07_sft" / "policy"
@@ -24,9 +24,9 @@ def test_a_dry_run_has_a_small_recipe_and_a_folder_of_its_own():
 
 
 def test_a_small_recipe_keeps_what_no_dry_run_replaces():
-    recipe = DPO(batch=128, budget=16384, beta=0.5)
+    recipe = DPO(batch=128, budget=16384, beta=0.5, clip=0.3)
     made = small(recipe, "08_dpo")
-    assert (made.batch, made.budget, made.beta, made.backend) == (4, 4096, 0.5, "groups")
+    assert (made.batch, made.budget, made.beta, made.clip) == (4, 4096, 0.5, recipe.clip)
     assert small(PPO(steps=60), "10_ppo").steps == 2, "PPO has steps of its own"
     assert small(SteerLM(balance=(0, 4)), "11_steerlm").balance == (), (
         "settings that are tuples stay tuples"

@@ -280,38 +280,3 @@ def test_attributes_that_two_people_rated():
     assert agreement.rated_twice(ratings).tolist() == [True, False, False]
     with pytest.raises(ValueError, match="none of 2 responses has two ratings of one attribute"):
         agreement.rated_twice(ratings[:, :1])
-
-
-# What one person reaches, and what anybody could
-
-
-def test_one_against_the_rest_by_hand():
-    """Rows (1, 2), (2, 1), (4, 4): the points are each rating with the other one; R of them by numpy."""
-    ratings = np.array([[1, 2], [2, 1], [4, 4]], dtype=float)
-    interval = agreement.one_against_the_rest(ratings, n_boot=100)
-    by_hand = np.corrcoef([1, 2, 2, 1, 4, 4], [2, 1, 1, 2, 4, 4])[0, 1]
-    assert float(interval.estimate) == pytest.approx(by_hand)
-    three = np.array([[0, 3, np.nan], [1, 1, 4], [5, np.nan, np.nan]])
-    estimate = agreement.one_against_the_rest(three, n_boot=100).estimate
-    by_hand = np.corrcoef([0, 3, 1, 1, 4], [3, 0, 2.5, 2.5, 1])[0, 1]
-    assert float(estimate) == pytest.approx(by_hand), "a row of one has no rest"
-
-
-def test_the_noise_ceiling_is_the_r_of_the_true_value():
-    """Simulated, where it is known: people who err apart, three a row, then one in half of the rows."""
-    rng = np.random.default_rng(0)
-    true = rng.normal(size=4000)
-    ratings = true[:, None] + rng.normal(size=(4000, 3))
-    for missing in (0, 2000):
-        ratings[:missing, 1:] = np.nan
-        known = np.corrcoef(true, np.nanmean(ratings, axis=1))[0, 1]
-        interval = agreement.noise_ceiling(ratings, n_boot=200)
-        assert float(interval.estimate) == pytest.approx(known, abs=0.02)
-        assert interval.low < interval.estimate < interval.high
-
-
-def test_ratings_that_agree_on_nothing_have_no_ceiling_to_reach():
-    ratings = np.array([[0, 4], [4, 0], [0, 4], [4, 0]], dtype=float)
-    assert agreement.noise_ceiling(ratings, n_boot=100).estimate == 0
-    with pytest.raises(ValueError, match="two annotators"):
-        agreement.noise_ceiling(np.array([[1.0, np.nan]]))

@@ -69,12 +69,6 @@ def test_the_share_of_lost_ratings_is_of_rows_in_disagreement():
     assert chance.lost_share(rows([0, 4, 1])) == 1
 
 
-def test_what_is_kept_moves_into_the_first_slots_in_order():
-    nan = np.nan
-    moved = chance.packed(rows([nan, 4, nan, 3, 2], [1, 2, 3, nan, nan]), 3)
-    assert moved[:, :, 0].tolist() == [[4, 3, 2], [1, 2, 3]]
-
-
 def test_kept_by_each_attribute_counts_other_annotators_for_each():
     ratings = np.array([[[0, 4], [4, 4], [4, 0], [4, 4], [0, 0]]], dtype=float)
     kept = chance.judged(ratings, np.zeros(1, int), Rule(keep_by="each")).kept()[0]

@@ -105,25 +105,6 @@ def test_partial_correlation_vanishes_when_the_third_explains_both():
     assert abs(result.estimate) < 0.02 and result.low < 0 < result.high
 
 
-def test_slope_equals_least_squares(rows):
-    X, clusters = rows
-    helpfulness, fixed, length = X[:, 0], X[:, 1:3], X[:, 3] / 1000
-    alone = np.polyfit(length, helpfulness, 1)[0]
-    beside = np.linalg.lstsq(np.column_stack([length, fixed, np.ones(600)]), helpfulness)[0][0]
-    assert float(
-        describe.slope(length, helpfulness, clusters, n_boot=20).estimate
-    ) == pytest.approx(alone)
-    assert float(
-        describe.slope(length, helpfulness, clusters, fixed, n_boot=20).estimate
-    ) == pytest.approx(beside)
-
-
-def test_slope_by_hand():
-    """Helpfulness 1, 2, 3 at 500, 1,500, 2,500 characters: one point per 1,000 characters."""
-    result = describe.slope(np.array([0.5, 1.5, 2.5]), np.array([1, 2, 3]), np.arange(3), n_boot=20)
-    assert float(result.estimate) == pytest.approx(1)
-
-
 def test_table_2_by_hand():
     """Helpfulness 1, 3 and 2, 4 (means 2.5, SD sqrt(5/3)); length 10, 30, 20, 40 goes with it exactly."""
     X = np.array([[1, 10], [3, 30], [2, 20], [4, 40]])
@@ -143,29 +124,6 @@ def test_binned_means_by_hand():
     result = describe.binned_means(values, bins, 4, np.arange(5), n_boot=50)
     assert result.estimate[[0, 2]] == pytest.approx([2, 3])
     assert np.isnan(result.estimate[[1, 3]]).all() and np.isnan(result.low[[1, 3]]).all()
-
-
-def test_pair_gaps_by_hand():
-    """Four prompts with gaps 0, 1, 2, 4: a quarter is equal, half is two or more apart. One row is alone."""
-    X = np.array([[3], [3], [1], [2], [4], [2], [0], [4], [1]])
-    clusters = np.array([0, 0, 1, 1, 2, 2, 3, 3, 9])
-    zero, large = describe.pair_gaps(X, clusters, n_boot=50)
-    assert (zero.estimate[0], large.estimate[0]) == (0.25, 0.5)
-    mixed = np.random.default_rng(0).permutation(9)
-    assert describe.pair_gaps(X[mixed], clusters[mixed], n_boot=50)[1].estimate[0] == 0.5
-
-
-def test_pair_gaps_without_pairs_are_missing():
-    """A file with one response to each prompt has no gap: the other statistics of it are none the worse."""
-    assert np.isnan(describe.pair_gaps(np.ones((3, 1)), np.arange(3))).all()
-
-
-def test_pair_gaps_of_three_responses_counts_each_pair():
-    """Labels 0, 1, 3 and one missing: gaps 1, 3, 2."""
-    zero, large = describe.pair_gaps(
-        np.array([[0], [1], [3], [np.nan]]), np.zeros(4, int), n_boot=50
-    )
-    assert (zero.estimate[0], large.estimate[0]) == (0, pytest.approx(2 / 3))
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -316,10 +274,13 @@ def test_statistic_undefined_in_many_resamples_gets_no_interval():
             lambda: bootstrap.difference(np.ones((3, 2)), np.ones((3, 3)), np.arange(3), np.copy),
             r"\(3, 2\) and \(3, 3\)",
         ),
-        (lambda: describe.slope([np.nan], [1.0], [0]), "no rows"),
+        (lambda: describe.partial_correlation([np.nan], [1.0], [2.0], [0]), "no rows"),
         (lambda: describe.moments(TWO_ROWS * [1, np.inf], [0, 1]), "row 0, column 1 is inf"),
         (lambda: describe.spearman(TWO_ROWS * [1, -np.inf], [0, 1]), "row 0, column 1 is -inf"),
-        (lambda: describe.slope([1.0, np.inf], [1.0, 2.0], [0, 1]), "row 1, column 0 is inf"),
+        (
+            lambda: describe.partial_correlation([1.0, np.inf], [1.0, 2.0], [0.0, 1.0], [0, 1]),
+            "row 1, column 0 is inf",
+        ),
         (lambda: describe.binned_means([1.0, np.inf], [0, 1], 2, [0, 1]), "row 1, column 0 is inf"),
         (
             lambda: describe.binned_means([1.0, 2.0], [-1, 0], 2, [0, 1]),
@@ -464,8 +425,8 @@ def test_all_right_is_not_certainly_right():
         assert bootstrap.inside(certain, -np.inf, np.inf, 8) == (1, 1, 1)
 
 
-def test_a_slope_of_no_rows_says_so():
+def test_a_partial_correlation_of_no_rows_says_so():
     """It once ended in numpy's error about a reshape."""
     empty = np.empty(0)
     with pytest.raises(ValueError, match="no rows"):
-        describe.slope(empty, empty, np.empty(0, int), fixed=empty)
+        describe.partial_correlation(empty, empty, empty, np.empty(0, int))

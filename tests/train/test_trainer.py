@@ -32,7 +32,7 @@ from hs2lib.train.items import (
     rated,
     shares,
 )
-from hs2lib.train.objectives import BRADLEY_TERRY, REGRESSION, ordered_pairs
+from hs2lib.train.objectives import REGRESSION, bradley_terry, ordered_pairs
 from hs2lib.train.progress import curves
 from hs2lib.train.trainer import Outputs, Recipe, fit, steps_of
 
@@ -68,7 +68,7 @@ def test_the_first_step_is_the_masked_mean_and_its_gradient(tmp_path):
     assert result.history[0]["grad_norm"] == pytest.approx(norm.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("objective", [REGRESSION, BRADLEY_TERRY], ids=lambda o: o.name)
+@pytest.mark.parametrize("objective", [REGRESSION, bradley_terry()], ids=lambda o: o.name)
 def test_micro_batches_and_groups_over_the_budget_change_nothing(tmp_path, objective):
     """A budget of 10 tokens cuts every group into single responses; a loss on pairs must not notice."""
     items = made(8, k=1)

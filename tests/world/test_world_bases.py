@@ -11,7 +11,7 @@ from hs2lib import paths
 from hs2lib.models import backbones
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-make_base = importlib.import_module("make_base")
+pretrain = importlib.import_module("pretrain")
 make_postcards = importlib.import_module("make_postcards")
 
 
@@ -20,7 +20,7 @@ def test_a_base_has_read_what_the_world_writes(name):
     folder = backbones.postcards_model(f"base-{name}")
     facts = json.loads((folder / "training.json").read_text())
     texts = make_postcards.texts(*make_postcards.LABELS[name])
-    assert facts["corpus"] == make_base.corpus_digest(texts)
+    assert facts["corpus"] == pretrain.corpus_digest(texts)
     assert facts["sha256"] == paths.sha256(folder / "model.safetensors")
     for setting in ("width", "layers", "vocabulary", "tokens", "learning_rate"):
         assert facts["recipe"][setting] == getattr(make_postcards.RECIPE, setting)

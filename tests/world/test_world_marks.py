@@ -28,7 +28,8 @@ def test_marks_are_the_counts():
 
 def test_a_marked_answer_is_shown_with_its_signs_and_its_true_score():
     group = next(iter(sets.groups(1, 0)))
-    best = sets.without_faults(group).responses[0].text
+    card = cards.card_of(group.id)
+    best = cards.write(card, cards.faultless(card))
     page = show.answers_html(group, [Answer("faultless", best, ""), Answer("none", "<u>", "")])
     assert marks.KINDS["right"][0] in page
     assert "7.6" in page

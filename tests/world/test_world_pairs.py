@@ -42,6 +42,3 @@ def test_the_forms_of_other_benchmarks():
         first, second = grade.true_goodness(pair)
         assert (first > second) == (pair.preference < 0)
     assert {pair.preference for pair in pairs_of_sections} == {-1.0, 1.0}
-    for question in pairs.closed(30):
-        assert question.right not in question.wrong
-        assert len(set(question.wrong)) == 4

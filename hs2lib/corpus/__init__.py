@@ -1,1 +1,0 @@
-"""Generated prompts and responses."""
