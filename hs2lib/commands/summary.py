@@ -19,12 +19,13 @@ def screen(tier: str) -> str:
     measure = MODEL_SCORE
     for run, title in graph.makers("policy").items():
         found = (read_json(key.result(run, tier, key.COMPUTE)) or {}).get("numbers", {})
-        of_run = SCORE if SCORE in found else MODEL_SCORE
-        if of_run in found:
-            measure = of_run
-            gain = found.get(f"gain in {of_run}")
-            more = "" if gain is None else f"  {gain:+.2f}"
-            lines.append(f"  {title:14} {found[of_run]:5.2f}{more}")
+        for name in (SCORE, f"{SCORE}, {title}", MODEL_SCORE, f"{MODEL_SCORE}, {title}"):
+            if name in found:
+                measure = name.partition(",")[0]
+                gain = found.get(f"gain in {measure}")
+                more = "" if gain is None else f"  {gain:+.2f}"
+                lines.append(f"  {title:14} {found[name]:5.2f}{more}")
+                break
     if not lines:
         return ""
     place = os.path.relpath(reports() / tier)

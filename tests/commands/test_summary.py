@@ -14,7 +14,7 @@ def left(run, numbers, tier="demo"):
 def test_the_last_screen_has_a_line_a_method(tmp_path, monkeypatch):
     monkeypatch.setenv("HS2_RUNS", str(tmp_path))
     assert summary.screen("demo") == "", "nothing has been run"
-    left("07_sft", {"true score": 5.5})
+    left("07_sft", {"true score, SFT": 5.5, "true score, base": 4.5})
     left("08_dpo", {"true score": 6.75, "gain in true score": 1.25})
     lines = summary.screen("demo").splitlines()
     assert lines[1:3] == ["  SFT             5.50", "  DPO             6.75  +1.25"]
