@@ -274,7 +274,7 @@ def test_the_cheap_commands_of_the_pages_run(checkout):
     for command in dict.fromkeys(smaller(command, checkout) for command in [first, *cheap]):
         if "--example" not in command:
             run(command, checkout)
-    executed = nbformat.read(checkout / "my-01.ipynb", 4)
+    executed = nbformat.read(checkout / "my-02.ipynb", 4)
     outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
     assert any("image/png" in output.get("data", {}) for output in outputs)
     reports = checkout / "reports/smoke"
