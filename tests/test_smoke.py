@@ -3,6 +3,8 @@
 The run is made once a session (`smoke_run.py`), and every test here reads it.
 """
 
+import ast
+import html
 import importlib
 import json
 import re
@@ -86,6 +88,55 @@ def test_a_notebook_says_nothing_on_stderr_and_interact_shows_what_it_made(name,
         assert not [output for output in outputs if output.get("name") == "stderr"], cell.id
         if "interact(" in cell.source and "import" not in cell.source:
             assert len(outputs) > 1, cell.id
+
+
+# Texts of the library that a reader of a notebook may see: data, provenance, and names of rows.
+SHOWN = {
+    "world": "what is asked and answered in the small world",
+    "report/report.py": "the sources of an artefact, and the last line of a run",
+    "data/reward_benchmarks.py": "the source of an artefact",
+    "report/verdict.py": "values of the column of verdicts",
+    "stats/chance.py": "names of the rules of collection",
+    "evaluate/rewardbench.py": "names of models in the paper's table",
+    "paper.py": "names of the rows of arXiv 2410.01257",
+    "train/recipes.py": "the five attributes",
+}
+
+
+def words(text):
+    return re.findall(r"[^\W\d_]+(?:'\w+)?", text.lower())
+
+
+@pytest.fixture(scope="module")
+def sentences_of_the_library():
+    """What hs2lib has between quotes, of five words or more, with the file: not its docstrings."""
+    found = {}
+    for file in (root() / "hs2lib").rglob("*.py"):
+        tree = ast.parse(file.read_text())
+        docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                said = words(node.value)
+                if id(node) not in docs and len(said) >= 5:
+                    found[" ".join(said)] = str(file.relative_to(root() / "hs2lib"))
+    assert len(found) > 100
+    return {text: file for text, file in found.items() if not file.startswith(tuple(SHOWN))}
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_english_that_a_reader_sees_is_in_the_notebook_not_in_the_library(
+    name, smoke_suite, sentences_of_the_library
+):
+    for cell in smoke_suite.executed(name).cells:
+        own = " ".join(words(cell.source))
+        for output in cell.get("outputs", []):
+            shown = [output.get("text", "")]
+            for kind, value in output.get("data", {}).items():
+                if kind.startswith("text/"):
+                    shown.append(re.sub("<[^>]+>", " ", value))
+            seen = " ".join(words(html.unescape(" ".join(shown))))
+            for text, file in sentences_of_the_library.items():
+                assert text not in seen or text in own, f"{cell.id}: {text!r} of hs2lib/{file}"
 
 
 def test_policies_are_read_by_the_notebooks_after_them(smoke_suite):

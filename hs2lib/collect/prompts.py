@@ -9,6 +9,7 @@ import are imported where they are used.
 import importlib.util
 import os
 import re
+import sys
 from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
@@ -138,8 +139,15 @@ def topics(
         raise ValueError(
             f"n_topics must be from 1 to the number of texts {len(texts)}, got {n_topics}"
         )
+    # UMAP, whose place PCA takes here, compiles for half a minute when it is first imported.
+    blocked = "umap" not in sys.modules
+    if blocked:
+        sys.modules["umap"] = None
     from bertopic import BERTopic
     from bertopic.backend import BaseEmbedder
+
+    if blocked:
+        del sys.modules["umap"]
     from sklearn.cluster import KMeans
     from sklearn.decomposition import PCA
     from sklearn.feature_extraction.text import CountVectorizer

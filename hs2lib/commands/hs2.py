@@ -115,6 +115,14 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     )
     add("--cores", type=_at_least_one, default=os.cpu_count(), help="jobs at a time (default: all)")
     add(
+        "--rehearse",
+        choices=("real", "tiny"),
+        nargs="?",
+        const="real",
+        help="do a little of each run, say what it would take, and leave only a page; "
+        "tiny: with a tiny model on generated text",
+    )
+    add(
         "--stage",
         choices=list(cells.STAGES),
         help="execute only the cells with this tag, now, in this process; torchrun may start it",
@@ -141,6 +149,7 @@ def main(arguments: list[str] | None = None) -> int:
         return PASSED_ON[words[0]](words[1:])
     split = words.index("--") if "--" in words else len(words)
     args = parser().parse_args(words[:split])
+    args.words = words
     try:
         return args.handler(args, words[split + 1 :])
     except BrokenPipeError:  # who reads the output has read enough
@@ -210,6 +219,8 @@ def run(args: argparse.Namespace, extra: list[str]) -> int:
     """
     if args.stream:
         os.environ["HS2_STREAM"] = "1"  # for the jobs too
+    if args.rehearse:
+        return _rehearsed(args, extra)
     inside = lock.INSIDE in os.environ
     locked = None if inside else lock.hold(runs(), shared=bool(args.stage))
     with contextlib.ExitStack() as undo:
@@ -245,6 +256,19 @@ def run(args: argparse.Namespace, extra: list[str]) -> int:
 
         print(grid.report(searched, args.tier), file=sys.stderr)
     return status
+
+
+def _rehearsed(args: argparse.Namespace, extra: list[str]) -> int:
+    """`hs2 run --rehearse`: the same runs in a folder of their own, which goes again."""
+    from hs2lib.commands import rehearse
+
+    with contextlib.ExitStack() as undo:  # what it defines is defined anew in that folder
+        names, _ = _defined(args, undo)
+        needed = graph.with_upstream(names, args.tier)
+        if args.rehearse == "real":
+            rehearse.refuse_paid_judges(needed, args.tier)
+    words = rehearse.without_rehearse(args.words)
+    return rehearse.rehearse(words, needed, args.tier, tiny=args.rehearse == "tiny")
 
 
 def _check_values(needed: list[str], tier: str) -> None:

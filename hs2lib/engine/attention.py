@@ -44,6 +44,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from hs2lib import rehearsal
 from hs2lib.engine import contract
 from hs2lib.engine.trees import BUDGET, Batch, TokenIds, block_mask, plan
 
@@ -446,6 +447,9 @@ def in_order(
         rank = distributed.get_rank()
         processes = distributed.get_world_size()
     batches = plan(token_groups, budget, **options)
+    if rehearsal.on():
+        several_batches, function = rehearsal.few_batches(list(batches), function)
+        batches = iter(several_batches)
     # One buffer that grows: thousands of small tensors between large short-lived ones would
     # fragment memory.
     buffer = bytearray()

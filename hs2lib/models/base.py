@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from torch import distributed, nn
 from tqdm.auto import tqdm
 
-from hs2lib import code, paths
+from hs2lib import code, paths, rehearsal
 from hs2lib.engine import checkpoints
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, control_strings, tokenise
@@ -268,6 +268,8 @@ class Decoder(nn.Module):
         results = cache if isinstance(cache, Cache) else self.kept(cache, name, autocast)
         groups = list(groups)
         chunk_size = CHUNK * (distributed.get_world_size() if several else 1)
+        if rehearsal.on():  # which computes a few batches of each chunk
+            chunk_size = max(1, len(groups))
 
         def compute(chunk: list[TokenGroup]) -> list[dict]:
             values = self._computed(chunk, budget, autocast)  # [responses of the chunk, ...]

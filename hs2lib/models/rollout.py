@@ -38,7 +38,7 @@ import torch
 from torch import distributed
 from tqdm.auto import tqdm
 
-from hs2lib import code
+from hs2lib import code, rehearsal
 from hs2lib.engine import checkpoints
 from hs2lib.engine.attention import computing
 from hs2lib.engine.cache import Cache, content_key
@@ -185,6 +185,8 @@ def rollouts(
     if missing:
         special, stop = _ending(policy)
         sample = _vllm if backend == "vllm" else _transformers
+        if rehearsal.on():
+            sample = rehearsal.of_few(sample)
         total = n * len(own_ids)
         done = total - sum(len(indices) for _, _, indices in missing)
         with tqdm(total=total, initial=done, unit="sample", disable=not progress) as bar:

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from hs2lib import paths
+from hs2lib import paths, rehearsal
 from hs2lib.names import REAL
 from hs2lib.paths import RUN, read_json, reports, root, runs, write
 from hs2lib.paths import notebook as notebook_path
@@ -28,6 +28,7 @@ from hs2lib.runs.parameters import (
     ParameterError,
     read_values,
     resolve,
+    settings,
     specification,
     whole_recipe,
 )
@@ -202,7 +203,32 @@ def resolved(
     overrides, _, where = defined or definition(run, tier)
     known = specification(notebook)
     values = resolve(notebook, tier, root() / "params", overrides, where)
+    if rehearsal.is_tiny():
+        values = tiny(notebook.stem, known, values)
     return known, values, whole_recipe(known, values)
+
+
+TINY: dict[str, Any] = paths.read_yaml(__file__, "tiny.yaml")
+
+
+def tiny(notebook: str, known: dict[str, Parameter], values: dict) -> dict:
+    """The values of a rehearsal with a tiny random model on generated text: `tiny.yaml` has them.
+
+    Of that page "default" are parameters that get the value of the notebook's own cell, "settings"
+    are what parameters and settings of a recipe get, "by notebook" what those of one notebook get.
+    """
+    values = dict(values)
+    for name in TINY["default"]:
+        if name in known:
+            values[name] = known[name].default
+    recipe = dict(values.get("recipe", {}))
+    of_recipe = settings(known["recipe"].recipe) if "recipe" in known else {}
+    for name, value in (TINY["settings"] | TINY["by notebook"].get(notebook, {})).items():
+        if name in known:
+            values[name] = value
+        elif name in of_recipe:
+            recipe[name] = value
+    return values | ({"recipe": recipe} if of_recipe else {})
 
 
 def upstream(

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-from hs2lib import paths
+from hs2lib import paths, rehearsal
 from hs2lib.paths import RUN, hide, public, read_json, root, runs, write
 from hs2lib.paths import notebook as notebook_path
 from hs2lib.runs import cells, graph, key, progress, trainings
@@ -324,8 +324,11 @@ JOBS: dict[str, Callable[..., None]] = {"compute": compute, "draw": draw, "stage
 def main(words: list[str]) -> None:
     """Do a job: its kind, the tier, the run and, of a stage, its name."""
     job, tier, run, *more = words
+    os.environ[rehearsal.RUN] = run
+    began = time.time()
     try:
         JOBS[job](run, tier, *more)
+        rehearsal.note("job", time.time() - began, 0.0)
     finally:
         if is_first():
             progress.file(run, tier).unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ from transformers import (
     TrainingArguments,
 )
 
-from hs2lib import code
+from hs2lib import code, rehearsal
 from hs2lib.engine import checkpoints
 from hs2lib.engine.attention import in_order, precision, prepare
 from hs2lib.engine.trees import Batch, plan
@@ -127,6 +127,8 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
     def positions(self) -> Iterable[int]:
         """Positions of the items of all global batches, one after the other."""
         positions = order([item.id for item in self.items], self.recipe.seed)
+        if rehearsal.on():
+            positions = chain(longest(self.items, self.recipe.batch), positions)
         return islice(positions, self.steps * self.recipe.batch)
 
     def get_train_dataloader(self) -> DataLoader:
@@ -268,7 +270,8 @@ class GroupTrainer(checkpoints.WholeCheckpoints):
 
     def validated(self) -> dict[str, float]:
         """The loss on the validation items, and the objective's other metrics, by name."""
-        outputs, targets, group = self.outputs_of(self.validation)
+        with rehearsal.validating(self.recipe.validate_every):
+            outputs, targets, group = self.outputs_of(self.validation)
         total = self.objective.total(outputs, targets, group).item()
         metrics = {"loss": total / self.objective.count(targets, group)}
         if self.objective.metrics:
@@ -462,6 +465,55 @@ class Clock(TrainerCallback):
             write(self.file, json.dumps({"seconds": self.seconds()}) + "\n")
 
 
+def longest(items: Sequence[Item], number: int) -> list[int]:
+    """The positions of so many items that have the most tokens."""
+    sizes = [tokens([item.sequences]) for item in items]
+    return np.argsort(sizes)[::-1][:number].tolist()
+
+
+class Stopwatch(TrainerCallback):
+    """Of a rehearsal: note how long all steps of the training would take, by tokens.
+
+    The first step, of the longest items, shows what memory is needed, and warms up. The others are
+    timed. Where items are made between the steps (PPO), all steps count alike.
+    """
+
+    def __init__(self, items: Sequence[Item], recipe: Recipe, asked: int) -> None:
+        self.recipe = recipe
+        self.asked = asked
+        sizes = [tokens([item.sequences]) for item in items]
+        positions = order([item.id for item in items], recipe.seed)
+        of_all = islice(positions, asked * recipe.batch)
+        in_order = np.array([sizes[position] for position in of_all])
+        self.sizes = in_order.reshape(-1, recipe.batch).sum(axis=1)  # tokens of each step
+        self.seconds: list[float] = []  # of each step
+        self.began = 0.0
+        self.saving = 0.0
+
+    def on_step_begin(self, *arguments: object, **kwargs: object) -> None:
+        """A step begins."""
+        self.began = time.time()
+
+    def on_step_end(self, *arguments: object, **kwargs: object) -> None:
+        """A step has ended; a save may follow."""
+        self.seconds.append(time.time() - self.began)
+        self.began = time.time()
+
+    def on_save(self, *arguments: object, **kwargs: object) -> None:
+        """A checkpoint is written."""
+        self.saving = time.time() - self.began
+
+    def on_train_end(self, *arguments: object, **kwargs: object) -> None:
+        """Note what was timed, as of the whole training."""
+        timed = self.seconds[1:] or self.seconds
+        n_tokens = int(self.sizes[: len(timed)].sum())
+        whole = sum(timed) * float(self.sizes.sum()) / n_tokens
+        scale = len(self.seconds) / self.asked  # `rehearsal.training` counts each step so often
+        rehearsal.note("training", sum(self.seconds), whole * scale, n_tokens, sum(timed))
+        saves = max(1, self.asked // self.recipe.save_every)
+        rehearsal.note("saving", self.saving, self.saving * saves * scale)
+
+
 def fit(
     model: nn.Module,
     items: Sequence[Item],
@@ -506,6 +558,10 @@ def fit(
     items, validation, about = broadcast_object_list([items, validation, about])
     _check(model, items, validation, objective, recipe)
     steps = steps_of(recipe, len(items))
+    asked = steps
+    if rehearsal.on():
+        steps = min(steps, rehearsal.STEPS)
+        callbacks = [*callbacks, Stopwatch(items, recipe, asked)]
     place = run_folder(parent, model, items, validation, objective, recipe, about, trainer)
     place = Place(*broadcast_object_list(list(place)))
     folder = place.folder
@@ -533,7 +589,8 @@ def fit(
     group_trainer.args.eval_on_start = bool(validation) and latest is None
     if writes:
         write(folder / "run.json", place.record)
-    group_trainer.train(resume_from_checkpoint=str(latest) if latest else None)
+    with rehearsal.training(asked, steps):
+        group_trainer.train(resume_from_checkpoint=str(latest) if latest else None)
     history = group_trainer.state.log_history
     best_losses = checkpoints.best(folder)
     best_loss, best_step = _best_weights(best_losses, history, steps)
