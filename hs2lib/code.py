@@ -53,10 +53,11 @@ SITE = {
     "report.html",
 }
 
-# Modules and rooms by which runs are put in order, started and judged. That changes no result.
-STARTS = ("hs2lib.code", "hs2lib.commands", "hs2lib.runs")
+# Modules and rooms by which runs are put in order, started, rehearsed and judged. That changes no
+# result.
+STARTS = ("hs2lib.code", "hs2lib.commands", "hs2lib.rehearsal", "hs2lib.runs")
 
-# Those of these rooms that count all the same: a run's parameters, and the recipe of a dry run.
+# Those of these rooms that count all the same: what a run was asked to do.
 COUNTED = ("hs2lib.runs.parameters", "hs2lib.runs.setup")
 
 

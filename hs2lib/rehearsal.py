@@ -145,7 +145,8 @@ def of_few(sample: Callable[..., Iterator[tuple]]) -> Callable[..., Iterator[tup
     def few(policy: Any, missing: Sequence[tuple], *more: Any, batch: int, **options: Any) -> Any:
         number = max(PROMPTS, math.ceil(batch / len(missing[0][2])))
         by_length = sorted(missing, key=lambda one: len(one[1]), reverse=True)
-        longest, others = by_length[: number // 2], by_length[number // 2 :]
+        longest = by_length[: number // 2]
+        others = by_length[number // 2 :]
         stride = max(1, len(others) // (number - len(longest)))
         chosen = longest + others[::stride][: number - len(longest)]
         sampled = []

@@ -191,12 +191,12 @@ def test_reach_goes_through_others_and_into_functions_and_leaves_the_rest():
         code.reach(["hs2lib.stats.bootstrop"])
 
 
-def test_of_what_puts_runs_in_order_only_parameters_and_the_dry_run_count():
+def test_of_what_puts_runs_in_order_only_what_they_were_asked_to_do_counts():
     """How runs are started and judged changes no result."""
     names = code.reach(["hs2lib.report.report", "hs2lib.commands"])
     assert {name for name in names if name.startswith(code.STARTS)} == set(code.COUNTED)
     counted = code.parts(names)
-    assert "hs2lib/runs/small.yaml" in counted and "hs2lib/runs/tiers.yaml" not in counted
+    assert "hs2lib/runs/setup.py" in counted and "hs2lib/runs/tiers.yaml" not in counted
     assert not code.reach(["hs2lib.runs.graph", "hs2lib.commands", "hs2lib.code.reach"])
     trained = code.reach(["hs2lib.train.trainer"])
     without = code.reach(["hs2lib.train.trainer"], without={"hs2lib.train.losses"})

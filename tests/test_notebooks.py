@@ -1,11 +1,10 @@
-"""Notebooks with other parameters: in a kernel, on rows of one's own, and as dry runs of tier paper."""
+"""Notebooks with other parameters: in a kernel, and on rows of one's own."""
 
 import json
 import math
 import subprocess
 import sys
 
-import huggingface_hub.constants
 import nbformat
 import pandas as pd
 import pytest
@@ -14,11 +13,8 @@ from cells import execute, figures_as_text
 from hs2lib.group import ATTRIBUTES
 from hs2lib.models.reward_model import load_reward_model
 from hs2lib.paths import root, runs
-from hs2lib.runs import graph
 
 pytestmark = pytest.mark.slow
-
-ALIGNMENT = [name for name in graph.notebooks() if "07" <= name[:2] <= "12"]
 
 
 @pytest.fixture
@@ -93,14 +89,3 @@ def test_where_all_ratings_are_alike_notebook_03_ends_and_has_no_kappa(folders, 
     execute("03_annotator_agreement", "smoke", n_boot=100, **named)
     table = pd.read_csv(folders / "reports/smoke/03_annotator_agreement/table-1.csv")
     assert set(table["row"]) == set(ATTRIBUTES) and table.ours.isna().all()
-
-
-@pytest.mark.parametrize("name", ALIGNMENT)
-def test_dry_run_of_tier_paper(name, folders, monkeypatch):
-    """With the paper's own parameters, on this machine, without the Hub: every cell, small."""
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    execute(name, "paper")
-    folder = folders / "reports" / "paper" / name
-    manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["generated"] and manifest["parameters"]["dry_run"]
-    assert {path.name for path in (folders / "runs" / "paper" / name).iterdir()} == {"dry-run"}

@@ -98,7 +98,7 @@ def test_the_words_of_the_command_go_on_without_the_rehearsal():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tier, run", [("gpu", "05"), ("paper", "08")])
+@pytest.mark.parametrize("tier, run", [("gpu", "05"), ("paper", "12")])
 def test_a_rehearsal_leaves_one_page(tier, run, tmp_path):
     words = [sys.executable, "-m", "hs2lib", "run", run, "--tier", tier, "--rehearse", "tiny"]
     folders = {"HS2_RUNS": str(tmp_path / "runs"), "HS2_REPORTS": str(tmp_path / "reports")}

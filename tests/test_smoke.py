@@ -104,7 +104,7 @@ SHOWN = {
 
 
 def words(text):
-    return re.findall(r"[^\W\d_]+(?:'\w+)?", text.lower())
+    return re.findall(r"[^\W\d_]{2,}(?:'\w+)?", text.lower())
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ its hours, and where it failed.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -52,7 +53,13 @@ def rehearse(words: Sequence[str], names: Sequence[str], tier: str, tiny: bool) 
         if tiny:
             environment[rehearsal.TINY] = "1"
         command = [sys.executable, "-m", "hs2lib", *words]
-        status = subprocess.run(command, env=environment, check=False).returncode
+        child = subprocess.Popen(command, env=environment)
+        try:
+            status = child.wait()
+        except KeyboardInterrupt:  # whoever was told alone tells the others
+            child.send_signal(signal.SIGINT)
+            child.wait()
+            raise
         if status not in (0, 1):  # 1: a run failed, and others may have ended
             return status
         of_tier = folder / "runs" / tier

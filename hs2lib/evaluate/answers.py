@@ -30,7 +30,7 @@ def held_out_prompts(setup: Setup, n: int) -> Loaded:
     """Prompts that nothing was trained on: of the small world n, else those that the recipe names.
 
     In the small world they ask for facts that no training prompt asks for. Of real rows they are
-    the first `n_eval_prompts` of `eval_dataset`; a dry run asks for as many. Paper: silent.
+    the first `n_eval_prompts` of `eval_dataset`. Paper: silent.
 
     Raises: as `hs2lib.data.load.load`.
     """
@@ -40,8 +40,6 @@ def held_out_prompts(setup: Setup, n: int) -> Loaded:
             recipe.eval_dataset, recipe.eval_source, split=recipe.eval_split, strict=recipe.strict
         )
         return replace(loaded, groups=loaded.groups[: recipe.n_eval_prompts])
-    if setup.dry_run:
-        n = recipe.n_eval_prompts
     seed = 200 + recipe.seed
     groups = list(sets.groups(n, seed=seed, split="validation"))
     return Loaded(groups, f"{sets.source(seed)}, {n} prompts", generated=True)

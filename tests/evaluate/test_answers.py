@@ -82,9 +82,9 @@ def test_an_answer_to_a_real_prompt_has_its_length_and_the_judges_weighted_score
     np.testing.assert_allclose(by_both.judge, 2 * by_quality.judge - by_humor.judge, rtol=1e-6)
 
 
-def held_out(folder, *, dry_run=False, **settings):
+def held_out(folder, **settings):
     """The held-out prompts of a DPO with these settings."""
-    setup = Setup("08_dpo", "laptop", {"dry_run": dry_run}, DPO(seed=3, **settings), folder)
+    setup = Setup("08_dpo", "laptop", {}, DPO(seed=3, **settings), folder)
     return answers.held_out_prompts(setup, 5)
 
 
@@ -94,9 +94,6 @@ def test_generated_prompts_are_held_out_of_generated_rows(tmp_path):
     assert found.groups == expected and found.generated
     # own rows at a tier of the small world, whose recipe names no real prompts
     assert held_out(tmp_path, source="folder", path="my.csv").groups == expected
-    # a dry run at a tier of real rows
-    dry = {"source": "postcards", "eval_source": "hub", "n_eval_prompts": 2}
-    assert held_out(tmp_path, dry_run=True, **dry).groups == expected[:2]
 
 
 def test_real_prompts_are_those_that_the_recipe_names(tmp_path, monkeypatch):
