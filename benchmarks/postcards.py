@@ -4,6 +4,7 @@
     python benchmarks/postcards.py --seeds 90 --only sft dpo --set dpo.beta=0.3 --into tuning
     python benchmarks/postcards.py --bases               # what labels do by what the base has read
     python benchmarks/postcards.py --table               # what follows from the answers that are there
+    python benchmarks/postcards.py --beside              # variants, and another processor
 
 The world is `hs2lib.world`. The base is frozen; reward model and policies are trained by the
 library's own functions, by one recipe for all seeds (`RECIPES`), as the method is and as its
@@ -675,6 +676,53 @@ def shares(worlds: Sequence[World]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+# Of each variant and blind control: what it is compared with.
+COMPARED = (
+    ("sft, few", "base"),
+    ("sft", "sft, few"),
+    ("steerlm, few", "sft, few"),
+    ("steerlm", "steerlm, few"),
+    ("ppo, dear", "sft"),
+    ("ppo", "sft"),
+    ("ppo, cheap", "sft"),
+    ("iterative dpo", "iterative dpo, blind"),
+    ("steerlm 2", "steerlm 2, blind"),
+)
+
+
+def variants(worlds: Sequence[World]) -> pd.DataFrame:
+    """What each variant adds to a policy, in true score, greedy and at .7."""
+    rows = []
+    for name, than in COMPARED:
+        row: dict[str, object] = {"policy": name, "than": than, "seeds": len(worlds)}
+        row["true"] = np.mean([means(world, name, 0.0).mean() for world in worlds])
+        row["judge"] = np.mean([world.answers(name).judge.mean() for world in worlds])
+        for temperature, column in ((0.0, "gain"), (0.7, "gain at .7")):
+            row |= three(column, gain(worlds, name, than, temperature))
+        row["verdict"] = verdict(row["gain, low"], row["gain, high"])
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def processors(worlds: Sequence[World], published: pd.DataFrame) -> pd.DataFrame:
+    """What each method adds to its start, by the published means and by the trainings here.
+
+    published: `means.csv`, made on another processor.
+    """
+    greedy = published[published.temperature == 0].pivot(index="seed", columns="policy")["true"]
+    rows = []
+    for name in trained(worlds, STARTS):
+        start = start_of(name)
+        theirs = interval((greedy[name] - greedy[start])[[world.seed for world in worlds]])
+        ours = gain(worlds, name, start)
+        row: dict[str, object] = {"policy": name, "over": start, "seeds": len(worlds)}
+        row |= three("published", theirs) | three("here", ours)
+        row["verdict, published"] = verdict(*theirs[1:])
+        row["verdict, here"] = verdict(*ours[1:])
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
 # The dots of the figure: the policy's name in the table, and where its label is, in points.
 DOTS = {
     "sft": ("SFT", (7, -4)),
@@ -793,6 +841,9 @@ def main() -> None:
     parser.add_argument("--base", default="postcards", help="a base, by name or folder")
     parser.add_argument("--judge", action="store_true", help="what the reward model reads")
     parser.add_argument("--table", action="store_true", help="write the tables of these seeds")
+    parser.add_argument(
+        "--beside", action="store_true", help="write variants, and these trainings beside the table"
+    )
     parser.add_argument("--figure", action="store_true", help="draw the figure of these tables")
     parser.add_argument("--bases", action="store_true", help="write the table of three bases")
     parser.add_argument("--trained-at", default="", help="commit of the trainings, for the tables")
@@ -815,6 +866,16 @@ def main() -> None:
         return
     if parsed.figure:
         draw(paths.reports() / "benchmarks" / "postcards")
+        return
+    if parsed.beside:
+        tables = paths.reports() / "benchmarks" / "postcards"
+        made = {"variants": variants(worlds)}
+        made["processors"] = processors(worlds, pd.read_csv(tables / "means.csv"))
+        for name, frame in made.items():
+            frame.assign(device=report.device()).round(4).to_csv(
+                tables / f"{name}.csv", index=False
+            )
+            print(frame.round(2).to_string(index=False))
         return
     if parsed.table:
         write_tables(worlds, parsed.trained_at)

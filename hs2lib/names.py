@@ -108,7 +108,7 @@ CUT_OFF = ("keep", "drop")
 LABELLED = ("rounded", "fifths", "ratings")
 
 # What samples: this process, or a vLLM server.
-BACKENDS = ("transformers", "vllm")
+BACKENDS = ("transformers", "generate_batch", "vllm")
 
 # Regular expressions.
 

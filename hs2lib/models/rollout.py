@@ -37,9 +37,11 @@ import tenacity
 import torch
 from torch import distributed
 from tqdm.auto import tqdm
+from transformers import GenerationConfig
+from transformers.generation.configuration_utils import ContinuousBatchingConfig
 
 from hs2lib import code, rehearsal
-from hs2lib.engine import checkpoints
+from hs2lib.engine import attention, checkpoints
 from hs2lib.engine.attention import computing
 from hs2lib.engine.cache import Cache, content_key
 from hs2lib.engine.chat import TokenGroup, prompt_tokens, tokenise
@@ -48,6 +50,8 @@ from hs2lib.group import Group, Response
 from hs2lib.names import ADDRESS, BACKENDS, one_of
 
 if TYPE_CHECKING:
+    from hs2lib.engine.trees import Batch
+
     # Every policy here is a `Policy`. Its module imports this one, so its base class is named.
     from hs2lib.models.base import Decoder
 
@@ -120,7 +124,9 @@ def rollouts(
         batch: samples at once.
         autocast: "bfloat16" for speed on a GPU.
         progress: whether to show a bar of samples.
-        backend: "transformers", or "vllm" (a `Server`; its samples are its own, seeded alike).
+        backend: "transformers", our engine. "generate_batch", transformers' continuous batching:
+            its samples have one seed for all, and so depend on what else is sampled. "vllm", a
+            `Server`: its samples are its own, seeded alike.
         min_new_tokens: a sample does not end before.
 
     Raises:
@@ -184,7 +190,8 @@ def rollouts(
             missing.append((id, tokens[id], indices))
     if missing:
         special, stop = _ending(policy)
-        sample = _vllm if backend == "vllm" else _transformers
+        samplers = {"vllm": _vllm, "generate_batch": _generate_batch}
+        sample = samplers.get(backend, _transformers)
         if rehearsal.on():
             sample = rehearsal.of_few(sample)
         total = n * len(own_ids)
@@ -364,6 +371,92 @@ def _transformers(
             values = {"tokens": row.tokens, "log_probs": row.log_probs, "finished": row.finished}
             id, _, _ = missing[row.prompt]
             yield id, row.index, values
+
+
+def _generate_batch(
+    policy: "Decoder",
+    missing: Sequence[_Missing],
+    special: Collection[int],
+    stop: str,
+    *,
+    seed: int,
+    max_new_tokens: int,
+    min_new_tokens: int,
+    temperature: float,
+    top_p: float,
+    batch: int,
+    autocast: str,
+) -> Iterator[_Sampled]:
+    """As `_transformers`, by transformers' `generate_batch`, which shares prompts' caches.
+
+    Its log-probabilities are of what it chose from, so ours are computed after it. It works in a
+    thread of its own, which autocast does not reach: a copy in bfloat16 then takes the model's
+    place.
+
+    Raises:
+        ValueError: a turn of this policy's template ends with a text, or `min_new_tokens` is set.
+        RuntimeError: a sample did not come.
+    """
+    if stop or min_new_tokens:
+        raise ValueError(
+            f'backend="generate_batch" ends a turn at special tokens alone, and has no '
+            f"min_new_tokens; here a turn ends with {stop!r}"
+        )
+    model = copy.deepcopy(policy.backbone) if autocast == "bfloat16" else policy.backbone
+    if autocast == "bfloat16":
+        model = model.to(torch.bfloat16)
+    on_cpu = model.device.type == "cpu"
+    options = {"temperature": temperature, "top_p": top_p, "top_k": 0} if temperature else {}
+    asked = [(id, index, ids) for id, ids, indices in missing for index in indices]
+    before = model.config._attn_implementation
+    model.set_attn_implementation("sdpa")
+    try:
+        done = model.generate_batch(
+            [ids for _, _, ids in asked],
+            generation_config=GenerationConfig(
+                do_sample=temperature > 0,
+                max_new_tokens=max_new_tokens,
+                eos_token_id=sorted(special),
+                pad_token_id=policy.tokenizer.pad_token_id,
+                **options,
+            ),
+            continuous_batching_config=ContinuousBatchingConfig(
+                seed=seed,
+                max_requests_per_batch=batch,
+                max_memory_percent=0.1 if on_cpu else None,  # of a CPU it would take most
+            ),
+            warmup=not on_cpu,
+        )
+    finally:
+        model.set_attn_implementation(before)
+    results = list(done.values())
+    if len(results) < len(asked) or any(result.error for result in results):
+        errors = {result.error for result in results if result.error}
+        raise RuntimeError(f"{len(asked) - len(results)} samples did not come; errors: {errors}")
+    rest = iter(results)
+    sequences = []
+    starts = []
+    for _, ids, indices in missing:
+        sequences.append([[*ids, *next(rest).generated_tokens] for _ in indices])
+        starts.append([len(ids)] * len(indices))
+
+    def log_probs(batch: "Batch") -> torch.Tensor:
+        """[R, max_new_tokens], 0 behind the end."""
+        values = attention.log_probs(policy.backbone, batch)  # [P], row by row
+        lengths = torch.bincount(batch.owner, minlength=len(batch.index))  # [R]
+        first = (lengths.cumsum(0) - lengths)[batch.owner]  # [P]
+        column = torch.arange(len(values), device=first.device) - first
+        rows = values.new_zeros(len(batch.index), max_new_tokens)
+        rows[batch.owner.to(values.device), column.to(values.device)] = values
+        return rows
+
+    with computing(policy, autocast):
+        found = attention.in_order(log_probs, sequences, predict=starts)
+    for (id, index, _), one, row in zip(asked, results, found, strict=True):
+        tokens = list(one.generated_tokens)
+        values = row[: len(tokens)].tolist()
+        finished = tokens[-1] in special
+        yield id, index, {"tokens": tokens, "log_probs": values, "finished": finished}
 
 
 def _vllm(

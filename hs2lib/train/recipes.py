@@ -324,7 +324,9 @@ class Served(Settings):
     """What generates."""
 
     backend: str = setting(
-        "transformers", "what generates, this process or a vLLM server", one_of=names.BACKENDS
+        "transformers",
+        "what generates: our engine, transformers' continuous batching or a vLLM server",
+        one_of=names.BACKENDS,
     )
 
 

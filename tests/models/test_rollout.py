@@ -460,7 +460,7 @@ def test_what_cannot_be_sampled_is_refused(policy):
     ):
         with pytest.raises(ValueError, match="got n="):
             run(policy, **wrong)
-    with pytest.raises(ValueError, match=r"unknown backend 'trt'.*: transformers, vllm"):
+    with pytest.raises(ValueError, match=r"unknown backend 'trt'.*: transformers, generate_batch, vllm"):
         run(policy, backend="trt")
 
 
@@ -606,3 +606,31 @@ def test_what_a_server_does_wrong_is_one_clear_error(policy, serving, tmp_path, 
     with pytest.raises(ValueError, match="needs HS2_VLLM_URL") as error:
         asked(policy)
     assert "secret" not in str(error.value)
+
+
+# transformers' continuous batching
+
+
+def test_generate_batch_gives_the_same_greedy_tokens_and_the_models_own_log_probs(policy):
+    options = {"temperature": 0.0, "top_p": 1.0, "n": 2}
+    ours = run(policy, **options)
+    theirs = run(policy, backend="generate_batch", **options)
+    assert texts(theirs) == texts(ours)
+    for one, other in zip(ours, theirs, strict=True):
+        for a, b in zip(one.responses, other.responses, strict=True):
+            np.testing.assert_allclose(b.log_probs, a.log_probs, atol=1e-4)
+            assert a.finished == b.finished
+
+
+def test_samples_of_generate_batch_are_of_their_seed_and_have_log_probs_at_temperature_1(policy):
+    sampled = run(policy, backend="generate_batch", n=2)
+    assert texts(run(policy, backend="generate_batch", n=2)) == texts(sampled)
+    assert texts(run(policy, backend="generate_batch", n=2, seed=2)) != texts(sampled)
+    total, lengths = policy.log_probs(as_tokens(policy, sampled))
+    of_tokens = [sum(one.log_probs) for group in sampled for one in group.responses]
+    np.testing.assert_allclose(total.flatten().numpy(), of_tokens, atol=1e-3)
+
+
+def test_generate_batch_refuses_what_it_cannot_do(policy):
+    with pytest.raises(ValueError, match="no min_new_tokens"):
+        run(policy, backend="generate_batch", min_new_tokens=3)
