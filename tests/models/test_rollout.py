@@ -626,7 +626,7 @@ def test_samples_of_generate_batch_are_of_their_seed_and_have_log_probs_at_tempe
     sampled = run(policy, backend="generate_batch", n=2)
     assert texts(run(policy, backend="generate_batch", n=2)) == texts(sampled)
     assert texts(run(policy, backend="generate_batch", n=2, seed=2)) != texts(sampled)
-    total, lengths = policy.log_probs(as_tokens(policy, sampled))
+    total, _ = policy.log_probs(as_tokens(policy, sampled))
     of_tokens = [sum(one.log_probs) for group in sampled for one in group.responses]
     np.testing.assert_allclose(total.flatten().numpy(), of_tokens, atol=1e-3)
 
