@@ -460,7 +460,9 @@ def test_what_cannot_be_sampled_is_refused(policy):
     ):
         with pytest.raises(ValueError, match="got n="):
             run(policy, **wrong)
-    with pytest.raises(ValueError, match=r"unknown backend 'trt'.*: transformers, generate_batch, vllm"):
+    with pytest.raises(
+        ValueError, match=r"unknown backend 'trt'.*: transformers, generate_batch, vllm"
+    ):
         run(policy, backend="trt")
 
 
