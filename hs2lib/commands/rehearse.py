@@ -20,6 +20,7 @@ from pathlib import Path
 import pandas as pd
 
 from hs2lib import rehearsal
+from hs2lib.commands import watch
 from hs2lib.paths import reports, runs, write
 from hs2lib.report import report
 from hs2lib.runs import graph, key
@@ -54,12 +55,13 @@ def rehearse(words: Sequence[str], names: Sequence[str], tier: str, tiny: bool) 
             environment[rehearsal.TINY] = "1"
         command = [sys.executable, "-m", "hs2lib", *words]
         child = subprocess.Popen(command, env=environment)
-        try:
-            status = child.wait()
-        except KeyboardInterrupt:  # whoever was told alone tells the others
-            child.send_signal(signal.SIGINT)
-            child.wait()
-            raise
+        with watch.interruptible():
+            try:
+                status = child.wait()
+            except KeyboardInterrupt:
+                child.send_signal(signal.SIGTERM)  # who was told alone tells the other
+                child.wait()
+                raise
         if status not in (0, 1):  # 1: a run failed, and others may have ended
             return status
         of_tier = folder / "runs" / tier

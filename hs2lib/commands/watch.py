@@ -72,7 +72,7 @@ def snakemake(names: list[str], tier: str, cores: int, extra: list[str], locked:
             pass_fds=[locked.fileno()],
             env=environment,
         )
-        with _interruptible(), _ending(child):
+        with interruptible(), _ending(child):
             status = _Screen(everything, tier).until(child)
     if status:
         _report_failure(everything, tier, logs, log)
@@ -89,7 +89,7 @@ def _logs(names: list[str], tier: str) -> dict[str, Path]:
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Let SIGINT and SIGTERM raise `Interrupted` here."""
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
