@@ -17,9 +17,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
 
 FOLDER = "HS2_REHEARSAL"  # the variable that names the folder of the notes
 RUN = "HS2_REHEARSED"  # the run that a process belongs to
@@ -64,6 +67,8 @@ def note(work: str, spent: float, whole: float, tokens: float = 0, seconds: floa
 
 def peak_memory() -> float:
     """The most memory that this process has had, GB: the GPU's where there is one."""
+    import torch  # slow, and the command line asks this module whether it rehearses
+
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / 1e9
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -99,19 +104,19 @@ def validating(every: int) -> Iterator[None]:
 
 
 def few_batches(
-    batches: Sequence[Any], function: Callable[[Any], torch.Tensor]
-) -> tuple[list[Any], Callable[[Any], torch.Tensor]]:
+    batches: Sequence[Any], function: Callable[[Any], "torch.Tensor"]
+) -> tuple[list[Any], Callable[[Any], "torch.Tensor"]]:
     """Batches in another order, and what gives their rows: of the first few computed, then copied.
 
     The largest come first. A batch has `tokens` and `index`.
     """
     batches = sorted(batches, key=lambda batch: -len(batch.tokens))
-    computed: list[torch.Tensor] = []
+    computed: list[torch.Tensor] = []  # its rows
     timed = {"seconds": 0.0, "tokens": 0}
     began = time.time()
     done = 0
 
-    def rows_of(batch: Any) -> torch.Tensor:
+    def rows_of(batch: Any) -> "torch.Tensor":
         nonlocal done
         done += 1
         if done <= BATCHES:
@@ -122,7 +127,7 @@ def few_batches(
                 timed["seconds"] += time.time() - before
                 timed["tokens"] += len(batch.tokens)
         else:
-            pick = torch.arange(len(batch.index)) % len(computed[0])
+            pick = np.arange(len(batch.index)) % len(computed[0])
             rows = computed[0][pick]
         if done == len(batches):
             spent = time.time() - began

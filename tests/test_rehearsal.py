@@ -110,3 +110,9 @@ def test_a_rehearsal_leaves_one_page(tier, run, tmp_path):
     assert [str(path) for path in left] == [f"reports/{tier}/rehearsal.md"]
     page = (tmp_path / left[0]).read_text()
     assert "| yes |" in page and "| no |" not in page and "failed" not in page
+
+
+def test_the_command_line_starts_without_torch():
+    """It takes a second then, and five with it."""
+    code = "import sys, hs2lib.commands.hs2; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=root()).returncode == 0
