@@ -21,7 +21,7 @@ from classifiers import classifier
 from pages import BLOCK, CHECKOUT, FOLLOWED, PAGES, blocks
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
-from hs2lib.commands import grid, hs2
+from hs2lib.commands import grid, hs2, rehearse
 from hs2lib.data import check as doctor
 from hs2lib.data.load import load
 from hs2lib.models import backbones
@@ -87,6 +87,7 @@ def check_run(words):
             for point in grid.define(parsed, undo):
                 graph.with_upstream(point.runs, parsed.tier)
         return
+    words = rehearse.without_rehearse(words)
     for option, length in OF_RUN.items():
         if option in words:
             place = words.index(option)
@@ -122,6 +123,8 @@ def check_words(words):
             assert option != "-p" or value in known, words
     elif program == "make":
         check_make(words[1:])
+    elif program == "cp":  # a run of one's own, which the commands after it name
+        shutil.copy(*words[1:])
     elif program != "python":
         assert program in OTHERS, words
         for option, value in itertools.pairwise(words):
@@ -132,8 +135,8 @@ def check_words(words):
 def test_every_command_of_the_pages_is_one(tmp_path, monkeypatch, capsys):
     """Its options, parameters and files are there, also of those that are not run."""
     own_files(tmp_path)
-    for name in ("notebooks", "params"):  # beside them a loss of one's own
-        (tmp_path / name).symlink_to(CHECKOUT / name)
+    (tmp_path / "notebooks").symlink_to(CHECKOUT / "notebooks")  # beside it a loss of one's own
+    shutil.copytree(CHECKOUT / "params", tmp_path / "params")
     monkeypatch.setenv("HS2_ROOT", str(tmp_path))
     for name in ("HS2_RUNS", "HS2_REPORTS"):
         monkeypatch.delenv(name, raising=False)
