@@ -41,7 +41,8 @@ def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -
     answers: in the order of `questions.baseline`, where there is one.
     seed: of the order in which AlpacaEval shows two answers.
 
-    Raises ValueError as `check_generated`, and for answers to other questions than the baseline's.
+    Raises ValueError as `check_generated`, for answers to other questions than the baseline's, and
+    for another benchmark.
     """
     check_generated(questions)
     others = questions.baseline or answers
@@ -62,6 +63,8 @@ def by_truth(questions: Questions, answers: Sequence[Group], *, seed: int = 0) -
         elif questions.benchmark == "Arena Hard":
             verdicts[f"{id}/1"] = _by_sign(difference, "B>A", "A=B", "A>B")  # the model is B
             verdicts[f"{id}/2"] = _by_sign(difference, "A>B", "A=B", "B>A")  # the model is A
+        elif questions.benchmark != "AlpacaEval 2":
+            raise ValueError(f"{questions.title}: no rule says what the truth makes of an answer")
         elif alpaca_eval.shown_first(id, seed):  # "m" is the answer shown first, the model's
             verdicts[id] = _by_sign(difference, "m", alpaca_eval.TIE, "M")
         else:
