@@ -85,9 +85,16 @@ def test_hours_are_what_the_jobs_took_without_the_work_cut_short_and_with_all_of
             {"run": "07_sft", "work": "job", "spent": 30.0, "whole": 0.0},
         ]
     ).assign(tokens=0, seconds=1, memory=1.5)
-    found = rehearse.table(noted, ["07_sft", "08_dpo"], tmp_path)
+    names = ["05_reward_model_training", "07_sft", "08_dpo"]
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "results.json").touch()
+    (tmp_path / "07_sft/drawn.json").touch()
+    (tmp_path / "08_dpo/draw.log").write_text("Traceback ..\nValueError: no\n| 3/3 [00:01]\n")
+    found = rehearse.table(noted, names, ["07_sft", "08_dpo"], tmp_path)
     assert found.hours["07_sft"] == pytest.approx((90 - 20 + 7200) / 3600)
-    assert found.ended.tolist() == [True, False]
+    assert found.ended.tolist() == [True, True, False]
+    assert found.error["08_dpo"] == "ValueError: no"
 
 
 def test_the_words_of_the_command_go_on_without_the_rehearsal():

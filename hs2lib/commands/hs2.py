@@ -268,7 +268,7 @@ def _rehearsed(args: argparse.Namespace, extra: list[str]) -> int:
         if args.rehearse == "real":
             rehearse.refuse_paid_judges(needed, args.tier)
     words = rehearse.without_rehearse(args.words)
-    return rehearse.rehearse(words, needed, args.tier, tiny=args.rehearse == "tiny")
+    return rehearse.rehearse(words, names, args.tier, tiny=args.rehearse == "tiny")
 
 
 def _check_values(needed: list[str], tier: str) -> None:

@@ -10,6 +10,7 @@ its hours, and where it failed.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from hs2lib import rehearsal
 from hs2lib.commands import watch
 from hs2lib.paths import reports, runs, write
 from hs2lib.report import report
-from hs2lib.runs import graph, key
+from hs2lib.runs import graph
 
 MODES = ("real", "tiny")
 
@@ -36,7 +37,7 @@ def rehearse(words: Sequence[str], names: Sequence[str], tier: str, tiny: bool) 
 
     Args:
         words: of the command line, without --rehearse.
-        names: full names of the runs.
+        names: full names of the runs that are asked for.
         tier: of all of them.
         tiny: whether a tiny model on generated text takes part.
 
@@ -66,7 +67,7 @@ def rehearse(words: Sequence[str], names: Sequence[str], tier: str, tiny: bool) 
             return status
         of_tier = folder / "runs" / tier
         begun = sorted(file.name for file in of_tier.iterdir()) if of_tier.is_dir() else []
-        found = table(notes(folder), begun or list(names), of_tier)
+        found = table(notes(folder), begun or list(names), names, of_tier)
     page = reports() / tier / "rehearsal.md"
     write(page, as_page(found, tier, tiny))
     print(page.read_text())
@@ -82,7 +83,14 @@ def notes(folder: Path) -> pd.DataFrame:
     return pd.DataFrame(map(json.loads, lines), columns=columns)
 
 
-def table(noted: pd.DataFrame, names: Sequence[str], folder: Path) -> pd.DataFrame:
+def left_by(asked: bool) -> list[str]:
+    """The files that a run writes last, one that is asked for and one that is only read."""
+    return ["results.json", "drawn.json"] if asked else ["results.json"]
+
+
+def table(
+    noted: pd.DataFrame, names: Sequence[str], asked: Sequence[str], folder: Path
+) -> pd.DataFrame:
     """A row a run: whether it ended, peak memory, tokens a second, hours whole, and its error.
 
     The hours are those of one process: what its jobs took here, less the work that was cut short,
@@ -91,16 +99,17 @@ def table(noted: pd.DataFrame, names: Sequence[str], folder: Path) -> pd.DataFra
     Args:
         noted: as `notes` reads them.
         names: the runs, in order.
+        asked: those of them that are to have a report.
         folder: where they worked.
     """
     rows = {}
     for name in names:
         of_run = noted[noted.run == name]
         is_job = of_run.work == "job"
-        n_jobs = is_job.sum()
         cut = of_run[~is_job]
         seconds = of_run.spent[is_job].sum() - cut.spent.sum() + cut.whole.sum()
-        ended = n_jobs == len(key.jobs_of(name))
+        # A run that others read and nobody asked for computes, and is not drawn.
+        ended = all((folder / name / file).is_file() for file in left_by(name in asked))
         row = {
             "ended": ended,
             "memory": of_run.memory.max(),
@@ -120,8 +129,9 @@ def last_error(folder: Path) -> str:
     logs = sorted(folder.glob("*.log"), key=lambda file: file.stat().st_mtime)
     for file in reversed(logs):
         lines = [line for line in file.read_text(errors="replace").splitlines() if line.strip()]
+        errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Interrupt)\b", line)]
         if lines:
-            return lines[-1].strip()
+            return (errors or lines)[-1].strip()
     return "not run: a run that it reads failed"
 
 
