@@ -136,7 +136,7 @@ WITHOUT = {
         ("eval_dataset", "eval_source", "eval_split", "n_eval_prompts"), "the validation file"
     ),
     "eval_tokens": _HERE,
-    **dict.fromkeys(("tier", "dry_run", "n_best", "n_best_prompts", "n_boot"), _HERE),
+    **dict.fromkeys(("tier", "n_best", "n_best_prompts", "n_boot"), _HERE),
     **dict.fromkeys(
         ("judge", "judge_model", "judge_url", "key_variable", "token_cap", "allow_http"), _HERE
     ),
