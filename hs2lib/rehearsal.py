@@ -148,7 +148,9 @@ def of_few(sample: Callable[..., Iterator[tuple]]) -> Callable[..., Iterator[tup
     """
 
     def few(policy: Any, missing: Sequence[tuple], *more: Any, batch: int, **options: Any) -> Any:
-        number = max(PROMPTS, math.ceil(batch / len(missing[0][2])))
+        number = PROMPTS
+        if not is_tiny():
+            number = max(number, math.ceil(batch / len(missing[0][2])))
         by_length = sorted(missing, key=lambda one: len(one[1]), reverse=True)
         longest = by_length[: number // 2]
         others = by_length[number // 2 :]
