@@ -77,3 +77,10 @@ def test_the_truth_about_real_answers_is_not_known():
         ValueError, match="truth knows generated questions only, and these are real: MT-Bench"
     ):
         by_truth(real, [])
+
+
+def test_of_a_benchmark_without_a_rule_the_truth_says_nothing():
+    """It was judged as AlpacaEval."""
+    asked = arena_hard.load("postcards", n=1, seed=2)
+    with pytest.raises(ValueError, match="no rule says"):
+        by_truth(replace(asked, benchmark="mine"), asked.baseline)

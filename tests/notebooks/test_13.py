@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hs2lib import paper
 from hs2lib.evaluate import alpaca_eval, arena_hard, mt_bench, truth, truthfulqa
 from hs2lib.evaluate import questions as bench
 from hs2lib.evaluate.judge import Verdict
 from hs2lib.group import Group, Response, Turn
+from hs2lib.runs import graph
 from hs2lib.world import questions as world
 from hs2lib.world.cards import HEDGE, faultless, write
 
@@ -161,3 +163,23 @@ def test_a_verdict_needs_an_interval_on_one_side_of_0():
     rows = pd.DataFrame({"low": [0.1, -1.0, -1.0, np.nan], "high": [1.0, -0.1, 1.0, np.nan]})
     verdicts = [namespace["verdict_of"](row) for row in rows.itertuples()]
     assert verdicts == ["above", "below", "no clear effect", "no clear effect"]
+
+
+def test_a_named_run_fills_its_own_row_of_table_4():
+    """12@iteration-1 stood in the row of the second iteration."""
+    source = cell("table-4")
+    start = source.index("def row_of(")
+    made = {
+        "SFT": Path("runs/paper/07_sft@open-assistant/policy"),
+        "SteerLM 2.0": Path("runs/paper/12_steerlm2@iteration-1-seed-1/policy"),
+        "DPO": Path("runs/paper/08_dpo/policy"),
+        "PPO": Path("runs/paper/10_ppo@mine/policy"),
+    }
+    names = {"made": made, "graph": graph, "paper": paper}
+    exec(source[start : source.index("\n\n\n", start)], names)
+    assert {title: names["row_of"](title) for title in made} == {
+        "SFT": "SFT w. Open Assistant",
+        "SteerLM 2.0": "SteerLM 2.0 iter 1 w. Daring-Anteater",
+        "DPO": "DPO w. HelpSteer2",
+        "PPO": "PPO",
+    }
