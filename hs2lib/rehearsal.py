@@ -147,10 +147,12 @@ def of_few(sample: Callable[..., Iterator[tuple]]) -> Callable[..., Iterator[tup
     sample: as `hs2lib.models.rollout._transformers`.
     """
 
-    def few(policy: Any, missing: Sequence[tuple], *more: Any, batch: int, **options: Any) -> Any:
+    def few(
+        policy: Any, missing: Sequence[tuple], special: Any, stop: str, how: Any
+    ) -> Iterator[tuple]:
         number = PROMPTS
         if not is_tiny():
-            number = max(number, math.ceil(batch / len(missing[0][2])))
+            number = max(number, math.ceil(how.batch / len(missing[0][2])))
         by_length = sorted(missing, key=lambda one: len(one[1]), reverse=True)
         longest = by_length[: number // 2]
         others = by_length[number // 2 :]
@@ -158,7 +160,7 @@ def of_few(sample: Callable[..., Iterator[tuple]]) -> Callable[..., Iterator[tup
         chosen = longest + others[::stride][: number - len(longest)]
         sampled = []
         began = time.time()
-        for id, index, row in sample(policy, chosen, *more, batch=batch, **options):
+        for id, index, row in sample(policy, chosen, special, stop, how):
             sampled.append(row)
             yield id, index, row
         spent = time.time() - began

@@ -29,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import httpx2
 import numpy as np
@@ -62,6 +62,19 @@ LONGEST = 3600.0
 
 # The samples of a prompt that are not there yet: its id, its tokens, and their indices.
 _Missing = tuple[str, list[int], list[int]]
+
+
+class _How(NamedTuple):
+    """How to sample: settings of `rollouts`."""
+
+    seed: int
+    max_new_tokens: int
+    min_new_tokens: int
+    temperature: float
+    top_p: float
+    batch: int
+    autocast: str
+
 
 # A sample as an engine returns it: the id of its prompt, its index, and {"tokens", "log_probs",
 # "finished"}.
@@ -198,7 +211,7 @@ def rollouts(
         done = total - sum(len(indices) for _, _, indices in missing)
         with tqdm(total=total, initial=done, unit="sample", disable=not progress) as bar:
             for id, index, row in sample(
-                policy, missing, special, stop, batch=batch, autocast=autocast, **sampling
+                policy, missing, special, stop, _How(**sampling, batch=batch, autocast=autocast)
             ):
                 if not np.isfinite(row["log_probs"]).all():
                     raise ValueError(
@@ -319,14 +332,7 @@ def _transformers(
     missing: Sequence[_Missing],
     special: Collection[int],
     stop: str,
-    *,
-    seed: int,
-    max_new_tokens: int,
-    min_new_tokens: int,
-    temperature: float,
-    top_p: float,
-    batch: int,
-    autocast: str,
+    how: _How,
 ) -> Iterator[_Sampled]:
     """Samples of our own engine, in the order in which they are done.
 
@@ -335,8 +341,7 @@ def _transformers(
         missing: what to sample.
         special: token ids that end a response.
         stop: a text that ends a response, "" for none.
-
-    The other arguments are those of `rollouts`.
+        how: the settings.
     """
 
     def ends(tokens: list[int]) -> bool:
@@ -350,23 +355,23 @@ def _transformers(
 
     def prompts() -> Iterator[tuple[list[int], list[tuple[int, np.ndarray]]]]:
         for id, ids, indices in missing:
-            yield ids, [(i, uniforms(seed, id, i, max_new_tokens)) for i in indices]
+            yield ids, [(i, uniforms(how.seed, id, i, how.max_new_tokens)) for i in indices]
 
     device = next(policy.backbone.parameters()).device
     size = policy.backbone.config.get_text_config().vocab_size
     forbidden = torch.tensor([token in special for token in range(size)], device=device)  # bool [V]
-    with computing(policy, autocast):
+    with computing(policy, how.autocast):
         for row in decode(
             policy.backbone,
             prompts(),
-            max_new_tokens=max_new_tokens,
+            max_new_tokens=how.max_new_tokens,
             ends=ends,
             forbidden=forbidden,
-            min_new_tokens=min_new_tokens,
-            batch=batch,
+            min_new_tokens=how.min_new_tokens,
+            batch=how.batch,
             shared=bool(policy.root),
-            temperature=temperature,
-            top_p=top_p,
+            temperature=how.temperature,
+            top_p=how.top_p,
         ):
             values = {"tokens": row.tokens, "log_probs": row.log_probs, "finished": row.finished}
             id, _, _ = missing[row.prompt]
@@ -378,14 +383,7 @@ def _generate_batch(
     missing: Sequence[_Missing],
     special: Collection[int],
     stop: str,
-    *,
-    seed: int,
-    max_new_tokens: int,
-    min_new_tokens: int,
-    temperature: float,
-    top_p: float,
-    batch: int,
-    autocast: str,
+    how: _How,
 ) -> Iterator[_Sampled]:
     """As `_transformers`, by transformers' `generate_batch`, which shares prompts' caches.
 
@@ -397,16 +395,18 @@ def _generate_batch(
         ValueError: a turn of this policy's template ends with a text, or `min_new_tokens` is set.
         RuntimeError: a sample did not come.
     """
-    if stop or min_new_tokens:
+    if stop or how.min_new_tokens:
         raise ValueError(
             f'backend="generate_batch" ends a turn at special tokens alone, and has no '
             f"min_new_tokens; here a turn ends with {stop!r}"
         )
-    model = copy.deepcopy(policy.backbone) if autocast == "bfloat16" else policy.backbone
-    if autocast == "bfloat16":
+    model = copy.deepcopy(policy.backbone) if how.autocast == "bfloat16" else policy.backbone
+    if how.autocast == "bfloat16":
         model = model.to(torch.bfloat16)
     on_cpu = model.device.type == "cpu"
-    options = {"temperature": temperature, "top_p": top_p, "top_k": 0} if temperature else {}
+    options = (
+        {"temperature": how.temperature, "top_p": how.top_p, "top_k": 0} if how.temperature else {}
+    )
     asked = [(id, index, ids) for id, ids, indices in missing for index in indices]
     before = model.config._attn_implementation
     model.set_attn_implementation("sdpa")
@@ -414,15 +414,15 @@ def _generate_batch(
         done = model.generate_batch(
             [ids for _, _, ids in asked],
             generation_config=GenerationConfig(
-                do_sample=temperature > 0,
-                max_new_tokens=max_new_tokens,
+                do_sample=how.temperature > 0,
+                max_new_tokens=how.max_new_tokens,
                 eos_token_id=sorted(special),
                 pad_token_id=policy.tokenizer.pad_token_id,
                 **options,
             ),
             continuous_batching_config=ContinuousBatchingConfig(
-                seed=seed,
-                max_requests_per_batch=batch,
+                seed=how.seed,
+                max_requests_per_batch=how.batch,
                 max_memory_percent=0.1 if on_cpu else None,  # of a CPU it would take most
             ),
             warmup=not on_cpu,
@@ -446,11 +446,11 @@ def _generate_batch(
         lengths = torch.bincount(batch.owner, minlength=len(batch.index))  # [R]
         first = (lengths.cumsum(0) - lengths)[batch.owner]  # [P]
         column = torch.arange(len(values), device=first.device) - first
-        rows = values.new_zeros(len(batch.index), max_new_tokens)
+        rows = values.new_zeros(len(batch.index), how.max_new_tokens)
         rows[batch.owner.to(values.device), column.to(values.device)] = values
         return rows
 
-    with computing(policy, autocast):
+    with computing(policy, how.autocast):
         found = attention.in_order(log_probs, sequences, predict=starts)
     for (id, index, _), one, row in zip(asked, results, found, strict=True):
         tokens = list(one.generated_tokens)
@@ -464,24 +464,17 @@ def _vllm(
     missing: Sequence[_Missing],
     special: Collection[int],
     stop: str,
-    *,
-    seed: int,
-    max_new_tokens: int,
-    min_new_tokens: int,
-    temperature: float,
-    top_p: float,
-    batch: int,
-    autocast: str,
+    how: _How,
 ) -> Iterator[_Sampled]:
     """As `_transformers`, asked of a server that samples from this policy.
 
     The server's own defaults count for nothing, and it has a precision of its own.
     """
     common = {
-        "temperature": temperature,
-        "top_p": top_p,
-        "max_tokens": max_new_tokens,
-        "min_tokens": min_new_tokens,
+        "temperature": how.temperature,
+        "top_p": how.top_p,
+        "max_tokens": how.max_new_tokens,
+        "min_tokens": how.min_new_tokens,
         "top_k": 0,
         "min_p": 0.0,
         "repetition_penalty": 1.0,
@@ -491,14 +484,14 @@ def _vllm(
         "logprobs": 0,  # of the sampled token alone
         "return_token_ids": True,
     }
-    server = Server(batch)
+    server = Server(how.batch)
 
     def sample(model: str, id: str, index: int, ids: list[int]) -> _Sampled:
-        seed_of_sample = int(2**32 * uniforms(seed, id, index, 1)[0])
+        seed_of_sample = int(2**32 * uniforms(how.seed, id, index, 1)[0])
         body = {**common, "model": model, "prompt": list(ids), "seed": seed_of_sample}
         return id, index, server.sample(body)
 
-    with server.holding(policy) as model, ThreadPoolExecutor(batch) as pool:
+    with server.holding(policy) as model, ThreadPoolExecutor(how.batch) as pool:
         try:
             asked = []
             if model:  # "" in a process that does not ask
