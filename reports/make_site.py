@@ -9,7 +9,6 @@ forbids scripts and requests.
 """
 
 import argparse
-import base64
 import html
 import logging
 import re
@@ -230,9 +229,8 @@ def published_row(tier: str, folder: Path) -> dict:
     shown["place"] = f"published-{tier}/{folder.name}/"
     if run is None:
         return shown | {"state": "incomplete: no manifest"}
-    altered = run.altered
-    if publish.tables_only(tier, folder.name):  # the other files are missing by intent
-        altered = [name for name in altered if name.endswith(".csv")]
+    # Figures and tables for LaTeX are not published.
+    altered = [name for name in run.altered if name.endswith(".csv") or (folder / name).exists()]
     return shown | {
         "state": f"published, made at commit {run.manifest['commit']}",
         "altered": altered,
@@ -291,7 +289,7 @@ def _pages_of(shown: dict, folder: Path) -> Iterator[tuple[str, str | bytes | No
         place + "notebook.html",
         run.folder / f"{run.notebook}.ipynb",
     )
-    yield index, page(index, "report", title, r=shown, shown=_shown(run.folder, run.files))
+    yield index, page(index, "report", title, r=shown, shown=_shown(run))
     made_of = (executed, Path(__file__), *templates.FOLDER.iterdir())
     if not executed.exists():
         yield copy, page(copy, "plain", title, body="<p>No executed copy was kept.</p>")
@@ -327,7 +325,7 @@ def figures(tier: str) -> list[dict]:
     shown = []
     for name, folder in sorted(folders.items()):
         run = completed(tier, name, folder)
-        drawn = [figure for figure in run.figures() if figure["png"]]
+        drawn = run.figures()
         altered = [
             file for file in run.altered if file.endswith(".png") and (folder / file).exists()
         ]
@@ -337,8 +335,6 @@ def figures(tier: str) -> list[dict]:
         state += f", made at commit {run.manifest.get('commit', DASH)}."
         if altered:
             state += f" Not as the run left them, so not shown: {', '.join(altered)}."
-        for figure in drawn:
-            figure["image"] = base64.b64encode(figure["png"].read_bytes()).decode()
         shown.append({"name": name, "state": state, "figures": drawn})
     return shown
 
@@ -434,30 +430,31 @@ def story(rows: list[dict]) -> list[dict]:
         scene = {"notebook": name, "title": title.lstrip("# "), "text": markdown(question)}
         wanted = graph.about(name).get("figure", "")
         for shown in complete:
-            left = {figure["name"]: figure for figure in shown["run"].figures() if figure["png"]}
+            left = {figure["name"]: figure for figure in shown["run"].figures()}
             if left and shown["run"].notebook == name:
                 figure = wanted if wanted in left else next(iter(left))
-                scene["image"] = base64.b64encode(left[figure]["png"].read_bytes()).decode()
-                scene |= {"tier": shown["tier"], "caption": left[figure]["caption"]}
+                scene |= {key: left[figure][key] for key in ("image", "caption")}
+                scene["tier"] = shown["tier"]
                 scene["place"] = f"{shown['place']}index.html#{figure}"
                 break
         scenes.append(scene)
     return scenes
 
 
-def _shown(folder: Path, files: dict[str, dict]) -> list[dict]:
+def _shown(run: CompletedRun) -> list[dict]:
     """One section a figure or table: its name, caption, kinds of files, and what of them the page itself shows."""
+    images = {figure["name"]: figure["image"] for figure in run.figures()}
     sections: dict[str, dict] = {}
-    for file, about in files.items():
+    for file, about in run.manifest["artefacts"].items():
         name, _, kind = file.rpartition(".")
-        section = sections.setdefault(
-            name, {"name": name, "caption": about["caption"], "kinds": []}
-        )
-        section["kinds"].append(kind)
+        if file not in run.files and not (kind == "png" and name in images):
+            continue
+        new = {"name": name, "caption": about["caption"], "kinds": [], "image": images.get(name)}
+        section = sections.setdefault(name, new)
+        if file in run.files:
+            section["kinds"].append(kind)
         if kind == "csv":
-            section["table"] = table(folder / file)
-        elif kind == "png":
-            section["image"] = base64.b64encode((folder / file).read_bytes()).decode()
+            section["table"] = table(run.folder / file)
     return list(sections.values())
 
 

@@ -431,6 +431,29 @@ def test_the_story_shows_the_figure_that_a_notebook_names_and_says_where_it_is_f
     assert site.story([]) == []
 
 
+def test_a_published_figure_is_the_one_that_the_executed_notebook_shows(suite):
+    """Its own files are not published: the caption, which is the picture's words, says which it is."""
+    where = finish(suite, root="reports/published", caption="Mine & yours.")
+    copy = executed()
+    alt = {"image/png": {"alt": "Mine & yours."}}
+    shown = new_output("display_data", {"image/png": PICTURE}, metadata=alt)
+    copy.cells.append(new_code_cell("b = 1", outputs=[shown]))
+    nbformat.write(copy, where / f"{NAME}.ipynb")
+    for kind in ("png", "pdf", "tex"):
+        for file in where.glob(f"*.{kind}"):
+            file.unlink()
+    row = site.published_row("demo", where)
+    assert row["altered"] == []
+    assert row["run"].figures()[0]["image"] == PICTURE
+    (where / "numbers.csv").write_text("a,b\n9,x\n")
+    assert site.published_row("demo", where)["altered"] == ["numbers.csv"]
+    site.build()
+    page = read(suite / f"reports/site/published-demo/{NAME}/index.html")
+    assert ("img", "src", f"data:image/png;base64,{PICTURE}") in page.attributes
+    links = {value for tag, name, value in page.attributes if tag == "a" and name == "href"}
+    assert "numbers.csv" in links and not {"curve.png", "numbers.tex"} & links
+
+
 def test_a_manifest_cannot_reach_outside_its_folder(suite):
     (suite / "secret.csv").write_text("a\nkept\n")
     finish(

@@ -3,6 +3,9 @@
     hs2 publish --tier demo 05 06@seed-1
     hs2 publish all
 
+Published are the manifest, the CSV tables and the executed notebook, which shows the figures. The
+figures' own files and the tables for LaTeX stay with the run that wrote them.
+
 A published report belongs to the commit that its manifest names, for good, and changes only here.
 So it must be what that commit gives, and must have read what is published. Its commit is HEAD or
 before it, and nothing has changed since that decides a result (`key.why`). Every fault is named
@@ -34,10 +37,10 @@ SOURCES = ("hs2lib/", "notebooks/", "params/")
 
 
 def tables_only(tier: str, run: str) -> bool:
-    """Whether only the CSV tables and the manifest of a run are published.
+    """Whether a run is published without its executed notebook.
 
-    This holds for the named runs of tier demo, of which `make matrix` makes the rest again.
-    .gitignore says the same.
+    This holds for the named runs of tier demo, which `make matrix` makes again. .gitignore says the
+    same.
     """
     return tier == "demo" and "@" in run
 
@@ -193,11 +196,13 @@ def put(tier: str, runs: list[str]) -> None:
 def copy_report(tier: str, run: str, copy: Path) -> None:
     """Copy what is published of a run's report to a new folder."""
     source = paths.reports() / tier / run
-    names = ["manifest.json", f"{run}.ipynb", *completed(tier, run, source).files]
+    names = [name for name in completed(tier, run, source).files if name.endswith(".csv")]
+    names.append("manifest.json")
+    if not tables_only(tier, run):
+        names.append(f"{run}.ipynb")
     copy.mkdir()
     for name in names:
-        if not tables_only(tier, run) or name.endswith(".csv") or name == "manifest.json":
-            shutil.copyfile(source / name, copy / name)
+        shutil.copyfile(source / name, copy / name)
 
 
 def main(words: list[str]) -> int:

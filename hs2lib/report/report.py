@@ -6,6 +6,7 @@ folder without `manifest.json` is an incomplete run. `completed` reads a run tha
 """
 
 import ast
+import base64
 import csv
 import html
 import json
@@ -769,19 +770,42 @@ class CompletedRun:
     def figures(self) -> list[dict]:
         """Figures that the run left and nobody changed.
 
-        Keys: notebook, name, pdf, png (None without one), and what the manifest says of the pdf:
-        digest and caption.
+        Of a published run only the executed notebook has them.
+
+        Keys: notebook, name, image (PNG in base64), and what the manifest says of it: digest and
+        caption.
         """
-        files = self.files
         altered = self.altered
-        unchanged = {name: self.folder / name for name in files if name not in altered}
+        shown = self._shown()
         figures = []
-        for pdf in unchanged.values():
-            if pdf.suffix == ".pdf":
-                png = unchanged.get(f"{pdf.stem}.png")
-                about = {"notebook": self.notebook, "name": pdf.stem, "pdf": pdf, "png": png}
-                figures.append(about | files[pdf.name])
+        for name, about in self.manifest["artefacts"].items():
+            if not name.endswith(".png"):
+                continue
+            image = ""
+            if name not in self.files:
+                image = shown.get(about["caption"], "")
+            elif name not in altered:
+                image = base64.b64encode((self.folder / name).read_bytes()).decode()
+            if image:
+                figure = {
+                    "notebook": self.notebook,
+                    "name": name.removesuffix(".png"),
+                    "image": image,
+                }
+                figures.append(figure | about)
         return figures
+
+    def _shown(self) -> dict[str, str]:
+        """Caption -> PNG in base64 of the figures that the executed notebook shows."""
+        notebook = read_json(self.folder / f"{self.notebook}.ipynb") or {}
+        pictures = {}
+        for cell in notebook.get("cells", []):
+            for output in cell.get("outputs", []):
+                image = output.get("data", {}).get("image/png")
+                caption = output.get("metadata", {}).get("image/png", {}).get("alt")
+                if image and caption:
+                    pictures[caption] = "".join(image).replace("\n", "")
+        return pictures
 
 
 def completed(tier: str, notebook: str, folder: Path | None = None) -> CompletedRun | None:
