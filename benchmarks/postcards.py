@@ -616,7 +616,7 @@ def exact(world: World) -> pd.DataFrame:
     )
     posterior = frontier.normalised(listed.sft + promise, listed.prompt)
     found = {name: listed[name] for name in policies}
-    for beta in (3.0, 1.0, 0.3, 0.1, 0.03):
+    for beta in (3.0, 1.7, 1.0, 0.56, 0.3, 0.17, 0.1, 0.056, 0.03):
         by_judge = frontier.tilted(listed, "sft", listed.judge / scores.std(), beta)
         found[f"sft x exp(judge / {beta:g})"] = by_judge
         by_truth = frontier.tilted(listed, "sft", listed.true / scores.std(), beta)

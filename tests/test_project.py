@@ -45,7 +45,8 @@ def lines(name):
     return [line.partition("#")[0].strip() for line in text if line.partition("#")[0].strip()]
 
 
-REQUIRED = pins(PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"])
+EXTRAS = PROJECT["optional-dependencies"]
+REQUIRED = pins(PROJECT["dependencies"] + EXTRAS["notebooks"] + EXTRAS["dev"])
 
 
 def test_constraints_hold_the_pins_of_pyproject():
@@ -59,7 +60,7 @@ def test_the_peers_fit_beside_the_rest():
         pins(lines("constraints.txt")),
         {"setuptools": "80.9.0", "scikit-learn": "1.9.1"},
     )
-    for requirement in map(Requirement, PROJECT["optional-dependencies"]["peers"]):
+    for requirement in map(Requirement, EXTRAS["peers"]):
         name, (limit,) = canonicalize_name(requirement.name), requirement.specifier
         assert limit.operator == ("<" if name in ceilings else "=="), requirement
         assert limit.contains(constraints.get(name, ceilings.get(name, limit.version))), requirement

@@ -1,9 +1,11 @@
 """The wheel holds all rooms and their data files: an installed hs2 is not an edited checkout."""
 
+import importlib.metadata
 import json
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 
 import pytest
@@ -28,6 +30,23 @@ assert set(paper.TABLES) == {f"table-{i}" for i in range(1, 6)}
 assert len(beyond.BEYOND) == 4 and all(table.values for table in beyond.BEYOND.values())
 assert set(graph.TIERS) == {"smoke", "demo", "laptop", "gpu", "paper"}
 """
+
+
+# `hs2` where some packages cannot be imported: None in their place makes each import fail.
+WITHOUT = """
+import sys
+sys.modules.update(dict.fromkeys({names!r}))
+from hs2lib.commands import hs2
+sys.exit(hs2.main(sys.argv[1:]))
+"""
+
+
+def of_notebooks():
+    """What the packages of the extra `notebooks` are imported as."""
+    project = tomllib.loads((root() / "pyproject.toml").read_text())["project"]
+    wanted = {one.partition("==")[0] for one in project["optional-dependencies"]["notebooks"]}
+    imported = importlib.metadata.packages_distributions().items()
+    return sorted(name for name, packages in imported if wanted & set(packages))
 
 
 @pytest.fixture(scope="module")
@@ -87,21 +106,24 @@ def test_an_installed_library_writes_where_one_works(unpacked, tmp_path):
 
 @pytest.mark.slow
 def test_an_installed_library_scores_a_file_and_writes_nothing_but_that(unpacked, tmp_path):
-    """Outside a checkout, and away from the packages: the scores are transformers', and no folder `runs` is made."""
+    """Outside a checkout, without the packages of the extra `notebooks`: the scores are transformers', and
+    no folder `runs` is made."""
     folder = classifier(tmp_path / "classifier")
     row = {"prompt": "Why?", "chosen": "So it is.", "rejected": "No."}
     (tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n")
     (tmp_path / "home").mkdir()
     before = {path for path in unpacked.rglob("*") if "__pycache__" not in path.parts}
+    words = ["score", "../mine.jsonl", "--model", "../classifier"]
     work = tmp_path / "work"
     (work / "notebooks").mkdir(parents=True)  # a folder of the user's, which makes no checkout
-    done = subprocess.run(
-        [sys.executable, "-m", "hs2lib", "score", "../mine.jsonl", "--model", "../classifier"],
-        cwd=work,
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": str(unpacked), "HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1"},
-    )
+    environment = {"PYTHONPATH": str(unpacked), "HF_HUB_OFFLINE": "1"}
+    environment["HOME"] = str(tmp_path / "home")
+
+    def hs2(*words):
+        command = [sys.executable, "-c", WITHOUT.format(names=of_notebooks()), *words]
+        return subprocess.run(command, cwd=work, capture_output=True, text=True, env=environment)
+
+    done = hs2(*words)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "written: mine.scored.jsonl" in done.stdout
     assert sorted(path.name for path in work.iterdir()) == ["mine.scored.jsonl", "notebooks"]
@@ -110,3 +132,4 @@ def test_an_installed_library_scores_a_file_and_writes_nothing_but_that(unpacked
         expected = Plain(folder)("Why?", row[name])
         assert scored[f"score_{name}"] == pytest.approx(expected, abs=1e-4)
     assert before == {path for path in unpacked.rglob("*") if "__pycache__" not in path.parts}
+    assert "pip install 'hs2lib[notebooks]'" in hs2("run", "01").stderr

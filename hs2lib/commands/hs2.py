@@ -7,6 +7,7 @@ hs2 list --tier demo
 
 import argparse
 import contextlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -221,6 +222,8 @@ def run(args: argparse.Namespace, extra: list[str]) -> int:
         os.environ["HS2_STREAM"] = "1"  # for the jobs too
     if args.rehearse:
         return _rehearsed(args, extra)
+    if importlib.util.find_spec("papermill") is None:
+        raise ParameterError("notebooks need more packages: pip install 'hs2lib[notebooks]'")
     inside = lock.INSIDE in os.environ
     locked = None if inside else lock.hold(runs(), shared=bool(args.stage))
     with contextlib.ExitStack() as undo:
