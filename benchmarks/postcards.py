@@ -705,9 +705,9 @@ def variants(worlds: Sequence[World]) -> pd.DataFrame:
 
 
 def processors(worlds: Sequence[World], published: pd.DataFrame) -> pd.DataFrame:
-    """What each method adds to its start, by the published means and by the trainings here.
+    """What each method adds to its start, on two processors.
 
-    published: `means.csv`, made on another processor.
+    worlds: the trainings here. published: `means.csv`, of the trainings there.
     """
     greedy = published[published.temperature == 0].pivot(index="seed", columns="policy")["true"]
     rows = []
@@ -716,9 +716,9 @@ def processors(worlds: Sequence[World], published: pd.DataFrame) -> pd.DataFrame
         theirs = interval((greedy[name] - greedy[start])[[world.seed for world in worlds]])
         ours = gain(worlds, name, start)
         row: dict[str, object] = {"policy": name, "over": start, "seeds": len(worlds)}
-        row |= three("published", theirs) | three("here", ours)
-        row["verdict, published"] = verdict(*theirs[1:])
-        row["verdict, here"] = verdict(*ours[1:])
+        row |= three("there", theirs) | three("here", ours)
+        row["verdict there"] = verdict(*theirs[1:])
+        row["verdict here"] = verdict(*ours[1:])
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -871,10 +871,11 @@ def main() -> None:
         tables = paths.reports() / "benchmarks" / "postcards"
         made = {"variants": variants(worlds)}
         made["processors"] = processors(worlds, pd.read_csv(tables / "means.csv"))
+        there = paths.read_json(tables / "machine.json")["device"]
+        made["processors"] = made["processors"].assign(**{"device there": there})
         for name, frame in made.items():
-            frame.assign(device=report.device()).round(4).to_csv(
-                tables / f"{name}.csv", index=False
-            )
+            frame = frame.assign(**{"device here": report.device()})
+            frame.round(4).to_csv(tables / f"{name}.csv", index=False)
             print(frame.round(2).to_string(index=False))
         return
     if parsed.table:
