@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo matrix smoke laptop tables reports figures publish verify postcards lab lint format check test test-slow bench bench-gpu gpu-check clean-nb clean lock
+.PHONY: help setup demo matrix smoke laptop tables reports ask figures publish verify postcards lab lint format check test test-slow bench bench-gpu gpu-check clean-nb clean lock
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -66,6 +66,9 @@ tables: $(READY) ## Tables 1 and 2 on the released data, from the Hub (needs a n
 
 reports: $(READY) ## make the static site of all reports, published and yours: reports/site/index.html
 	@$(BIN)/python reports/make_site.py
+
+ask: $(READY) ## make a page that asks your policies of tier demo in a browser: reports/site/ask.html
+	@$(BIN)/python reports/make_ask.py
 
 TIER ?= demo
 figures: $(READY) ## all figures of a tier on one page, yours or else the published: make figures TIER=demo (reports/site/figures.html)

@@ -307,6 +307,7 @@ def _pages_of(shown: dict, folder: Path) -> Iterator[tuple[str, str | bytes | No
 
 
 SHEET = "figures.html"  # the page of all figures, in the site
+ASK = "ask.html"  # the page that asks policies
 
 
 def figures(tier: str) -> list[dict]:
@@ -342,7 +343,7 @@ def figures(tier: str) -> list[dict]:
 def build() -> Path:
     """Bring all pages under `reports/site` up to date, drop those of runs that are gone, and return the index."""
     folder = reports() / "site"
-    names = {folder / SHEET}  # which another command makes
+    names = {folder / SHEET, folder / ASK}  # which other commands make
 
     def put(name: str, content: str | bytes | None) -> None:
         names.add(folder / name)
@@ -380,6 +381,7 @@ def build() -> Path:
             name = f"compare-{tier}.html"
             put(name, compare.page(name, tier, frame))
     whole = {"published": published, "own": own, "compared": compared, "story": story(every)}
+    whole["ask"] = ASK if (folder / ASK).exists() else ""
     put("index.html", page("index.html", "index", "HelpSteer2, reproduced", **whole))
     put(
         "benchmarks.html",

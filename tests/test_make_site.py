@@ -557,8 +557,10 @@ def test_all_figures_of_a_tier_on_one_page_yours_before_the_published(suite, cap
     assert alts == ["Mine.", "Published <b>."]
     assert "Yours, made at commit abc." in page.text and "Published, made" in page.text
     assert "Not as the run left them, so not shown: curve.png." in page.text
+    (sheet.with_name("ask.html")).write_text("a page of another command's")
     site.build()
-    assert sheet.exists(), "make reports leaves it"
+    assert sheet.exists() and sheet.with_name("ask.html").exists(), "make reports leaves them"
+    assert ("a", "href", "ask.html") in read(sheet.with_name("index.html")).attributes
     with pytest.raises(SystemExit):
         site.main(["--figures", "gpu"])
     assert "no run of tier gpu has left a figure" in capsys.readouterr().err

@@ -193,14 +193,6 @@ class Result(NamedTuple):
         """The numbers of the model or of a rule."""
         return self.numbers[self.numbers.by == who].reset_index(drop=True)
 
-    @property
-    def headline(self) -> pd.DataFrame:
-        """Overall of everybody; of every part where there is no overall."""
-        rows = self.numbers[(self.numbers.level == "") & self.numbers.value.notna()]
-        if (rows.part == "overall").any():
-            return rows[rows.part == "overall"]
-        return rows
-
 
 def evaluate(scored: Mapping[str, Scored], weights: np.ndarray, setup: Setup) -> dict[str, Result]:
     """What the model, under these weights [A], and the three rules reach on each benchmark."""

@@ -56,11 +56,6 @@ class Prepared:
         """The items that a training is looked at with: held-out ones; else those trained on."""
         return self.validation or self.training
 
-    @property
-    def watched_name(self) -> str:
-        """What the watched items are, in a word."""
-        return "held-out" if self.validation else "training"
-
 
 def rated(
     model: nn.Module, groups: Iterable[Group], *, too_long: str = "raise"
