@@ -20,10 +20,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = {"--tier gpu": "needs a GPU and the Hub", "gpu-check": "needs a GPU"}
-# A published model's name stands for what a new machine has: the model that the lines before it made.
-IN_PLACE_OF = {
-    "score answers.csv --model owner/name": "score my.csv --model runs/smoke/05_reward_model_training@mine/best"
-}
 
 
 def commands() -> list[str]:
@@ -87,10 +83,6 @@ def main() -> None:
             row["note"] = f"not run: {reason}"
             continue
         run = command
-        for written, replacement in IN_PLACE_OF.items():
-            if written in run:
-                run = run.replace(written, replacement)
-                row["note"] = f"run as: {replacement}"
         print(f"$ {run}", flush=True)
         start = time.monotonic()
         if command.startswith("git clone"):
