@@ -482,18 +482,12 @@ def results() -> str:
     folders = [folder for tier in graph.TIERS for folder in sorted((place / tier).glob("[0-9]*"))]
     kept = [folder for folder in folders if paths.notebook(folder.name).is_file()]
     kept = [folder for folder in kept if not publish.tables_only(folder.parent.name, folder.name)]
-    runs, ran = [completed(folder.parent.name, folder.name, folder) for folder in kept], []
-    for run in sorted(
-        filter(None, runs), key=lambda run: paths.notebook(run.notebook)
-    ):  # of one, in order of tiers
-        cells = nbformat.read(paths.notebook(run.notebook), 4).cells
-        prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-        about = re.search(r"^\| \*Reproduces\* \| (.*) \|$", prose, re.M)
+    runs = filter(None, [completed(folder.parent.name, folder.name, folder) for folder in kept])
+    ran = []
+    for run in sorted(runs, key=lambda run: paths.notebook(run.notebook)):  # of one, by tier
         copy = run.folder / f"{run.notebook}.ipynb"
         link = copy if copy.exists() else run.folder
-        ran.append(
-            (about[1] if about else "", link.relative_to(root() / "reports").as_posix(), run)
-        )
+        ran.append((link.relative_to(root() / "reports").as_posix(), run))
     return render("readme.txt", runs=ran, benchmarks=benchmarks(root() / "reports"))
 
 

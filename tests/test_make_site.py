@@ -528,7 +528,7 @@ def test_readme_table_is_generated(suite, capsys):
     text = (suite / "reports" / "README.md").read_text()
     assert "mine" not in text, "a run of the user's changes no tracked file"
     link = f"[{NAME}](published/demo/{NAME}/{NAME}.ipynb)"
-    row = f"| {link} | demo | Table 2 | real: rows | 1 differs, 2 match | abc | 2 s |"
+    row = f"| {link} | demo | real: rows | 1 differs, 2 match | abc | 2 s |"
     assert "| load | a \\| b | ratio 2.5 | 2x | no | a CPU | abc |" in text
     assert row in text and "<b>" not in text
     (suite / "reports/published/demo" / NAME / f"{NAME}.ipynb").unlink()
