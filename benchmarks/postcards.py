@@ -755,13 +755,13 @@ def draw(folder: Path) -> None:
         options = {"color": dot.get_color(), "textcoords": "offset points"}
         ax.annotate(label, (at.kl, at.true), xytext=place, **options)
     ax.set(
-        xlabel="KL from SFT, nats",
+        xlabel="KL divergence from SFT, nats",
         ylabel="true score, 0 to 7.6",
-        title="What each method gains, and how far it goes for that",
+        title="True score against the distance from SFT",
     )
     ax.legend(frameon=False, loc="lower right")
     ax.text(
-        0.01, 0.98, "generated, not the paper's", transform=ax.transAxes, va="top", color="grey"
+        0.01, 0.98, "generated data, not the paper's", transform=ax.transAxes, va="top", color="grey"
     )
     fig.savefig(folder / "frontier.png", dpi=150)
     plt.close(fig)

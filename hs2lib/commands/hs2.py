@@ -250,6 +250,9 @@ def run(args: argparse.Namespace, extra: list[str]) -> int:
     status = watch.snakemake(names, args.tier, args.cores, extra, locked)
     for name in names:
         print(named.classifier_in_words(name, args.tier), end="", file=sys.stderr)
+        file = reports() / args.tier / name / f"{name}.ipynb"
+        if args.name and not status and file.exists():
+            print(f"Report: {os.path.relpath(file)}", file=sys.stderr)
     if not args.run and not args.name and not status:
         from hs2lib.commands import summary
 

@@ -191,10 +191,9 @@ def main(arguments: list[str] | None = None) -> int:
     print(printable("\n  ".join([f"{path}, read as {kind}", *lines])))
     if faults.faults:
         print(printable(str(faults.error())))
-        print(
-            "A notebook stops here; "
-            f"with strict = False it sets {len(faults.set_aside):,} rows aside."
-        )
+        number = len({fault.line for fault in faults.faults})
+        rows = "1 faulty row" if number == 1 else f"{number:,} faulty rows"
+        print(f"A run of this file stops here. With -p recipe.strict=false it leaves out {rows}.")
     return 1 if faults.faults else 0
 
 

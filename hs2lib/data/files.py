@@ -29,6 +29,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model
 
 from hs2lib.data.readers import ChatMessage, as_whole, turns
 from hs2lib.data.rows import (
+    SET_ASIDE,
     DataError,
     Fault,
     Faults,
@@ -625,7 +626,7 @@ def read_file(
     *,
     strict: bool = True,
     limit: int = 0,
-    advice: str = "Or set such rows aside with strict=False.",
+    advice: str = SET_ASIDE,
 ) -> PromptFile:
     """All prompts of a file with their responses, every row validated.
 

@@ -79,7 +79,7 @@ def pairs(path: Path, weights: Mapping[str, float]) -> Benchmark:
             f"none of {len(groups):,} held-out prompts has two responses of which one is better",
             "measure on pairs of your own, -p path=pairs.csv, or rate two responses to a prompt",
         )
-    title = f"that were held out, of {source}"
+    title = f"held-out rows of {source}"
     read_files = paths.digests_by_place(path)
     return Benchmark(tuple(all_pairs), "own", title, read=read_files)
 

@@ -121,6 +121,9 @@ def levels_of(scale: Scale, step: float) -> list[float]:
 TEXTS = ("prompt", "response")
 NAMES = ("group", "id", "annotator")
 
+# What people call the column that says who rated.
+RATERS = ("rater", "rater_id", "annotator_id", "worker", "worker_id", "user", "user_id", "judge")
+
 # Columns of numbers that number rows, or say when or from whom a row is.
 NUMBERING = (
     "split",
@@ -545,7 +548,7 @@ def own_rows(
                 "annotator",
                 ("rating", group, response, row.annotator),
                 line,
-                f"{row.annotator or 'somebody without a name'} rated this response before",
+                "this response was rated before, by the same person or by nobody that is named",
             ),
         ]
         said.setdefault(("prompt of", prompt), (line, None))
@@ -554,7 +557,8 @@ def own_rows(
             if first_value != value:
                 fix = "mend one of the two rows, or take it out"
                 if column == "annotator":
-                    fix = "say in every row who rated: in annotator, or --columns annotator=COLUMN"
+                    who = next((name for name in own_columns.ignored if name in RATERS), "COLUMN")
+                    fix = f"say in every row who rated: in annotator, or --columns annotator={who}"
                 fault = Fault(column, f"{what} (line {earlier})", fix)
                 faults.add(line, under_its_name(fault, own_columns.columns))
                 break

@@ -82,6 +82,10 @@ class DataError(ValueError):
         super().__init__(printable(f"{', '.join(places)}: {what}. Fix: {fix}."))
 
 
+# What may be done with faulty rows.
+SET_ASIDE = "Or set such rows aside: -p recipe.strict=false for a run, strict=False in Python."
+
+
 @dataclass
 class Faults:
     """Collects the faults of one file; used as a context manager, it raises them all at its end.
@@ -110,7 +114,7 @@ class Faults:
         traceback: TracebackType | None,
     ) -> None:
         if kind is None and self.strict is not False and self.faults:
-            raise self.error("Or set such rows aside with strict=False." if self.strict else "")
+            raise self.error(SET_ASIDE if self.strict else "")
 
     def error(self, advice: str = "") -> DataError:
         """One error for all faults, in the order of lines.
@@ -331,14 +335,14 @@ def _column(location: tuple[str | int, ...]) -> str | None:
 
 
 def shown(value: object) -> str:
-    """A value as an error message shows it: its beginning if it is long, and its kind."""
+    """A value as an error message shows it, as JSON; its beginning if it is long."""
     try:
         written = json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):  # keys that are no text, or nested deeply
         written = "a value"
     if len(written) > 60:
         written = written[:57] + "..."
-    return f"{printable(written)} ({type(value).__name__})"
+    return printable(written)
 
 
 def listed(names: Iterable[str]) -> str:

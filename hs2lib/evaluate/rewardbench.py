@@ -126,7 +126,7 @@ def title(benchmark: Benchmark) -> str:
     if benchmark.kind == "generated":
         return "generated benchmark (not RewardBench)"
     if benchmark.kind == "own":
-        return f"own pairs {benchmark.source} (not RewardBench)"
+        return "own pairs (not RewardBench)"
     counts: Counter[str] = Counter()
     for pair in benchmark.pairs:
         subset = subset_of(pair)

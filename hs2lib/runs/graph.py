@@ -180,9 +180,9 @@ def define(run: str, tier: str, values: dict, reads: list[str]) -> None:
     values = values | {"reads": reads}
     dropped = _words_of(read_values(written_file)) - _words_of(values) - {"recipe"}
     if dropped:
+        words = ", ".join(sorted(dropped))
         print(
-            f"{run} is defined anew, without its earlier {', '.join(sorted(dropped))}",
-            file=sys.stderr,
+            f"{run} replaces an earlier run of this name, which also set {words}", file=sys.stderr
         )
     write(written_file, yaml.safe_dump(values, allow_unicode=True))
 

@@ -30,7 +30,7 @@ from hs2lib.names import PRECISIONS, TEMPLATES
 from hs2lib.score import output
 from hs2lib.score.fit import TOO_LONG
 from hs2lib.score.options import keep_out_of_the_way, whole
-from hs2lib.score.scoring import BAD_ROWS, GPU_BUDGET, score
+from hs2lib.score.scoring import BAD_ROWS, GPU_BUDGET, score, was_trained_on
 
 
 def parser() -> argparse.ArgumentParser:
@@ -124,6 +124,11 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 2
     print(printable("\n".join(scored.in_words())))
+    if was_trained_on(args.model, Path(args.file)):
+        print(
+            "No measurement: the model was trained on rows of this file. "
+            "hs2 run 06, with the --name of its training, takes the rows that were held out."
+        )
     print(printable(f"written: {scored.out}"))
     return 0
 

@@ -23,9 +23,11 @@ from hs2lib.engine.trees import BUDGET
 from hs2lib.evaluate.rewardbench import weighting_of
 from hs2lib.evaluate.score_meaning import thresholds_in_words
 from hs2lib.group import ATTRIBUTES, Group
+from hs2lib.models.backbones import source_of
 from hs2lib.models.reward_model import RewardModel, load_reward_model
-from hs2lib.models.saved import device
+from hs2lib.models.saved import SOURCES, device
 from hs2lib.names import PRECISIONS, one_of
+from hs2lib.paths import sha256
 from hs2lib.score import accuracy, output
 from hs2lib.score.fit import TOO_LONG, Fitted, fit
 
@@ -224,12 +226,20 @@ def loaded(name: str | Path, options: dict[str, object]) -> RewardModel:
             "Hub repository"
         )
     try:
+        if "/" not in str(name) and not Path(source_of(name)).is_dir():
+            raise ValueError("there is no such folder.")
         return load_reward_model(name, **options).to(device()).eval()
     except (OSError, SafetensorError, ValueError) as error:
         raise ValueError(
             f"the model {name} cannot be loaded: {cause_of(error, name)} Fix: name the folder or "
             "the Hub repository of a trained sequence classifier, or of a model of notebook 05."
         ) from error
+
+
+def was_trained_on(name: str | Path, file: Path) -> bool:
+    """Whether a model of notebook 05 says that it was trained on this file as it is now."""
+    noted = Path(source_of(name)) / SOURCES
+    return noted.is_file() and file.is_file() and f"sha256 {sha256(file)[:12]}" in noted.read_text()
 
 
 def cause_of(error: Exception, name: str | Path) -> str:
@@ -243,6 +253,8 @@ def cause_of(error: Exception, name: str | Path) -> str:
         return "there is no such folder."
     if Path(place).expanduser().is_file():
         return "it is a file."
+    if (Path(place).expanduser() / "model").is_dir():
+        return f"it holds a run, whose model is {place.rstrip('/')}/model."
     lines = (str(error).strip() or type(error).__name__).splitlines()
     cause = " ".join(lines) if lines[0].rstrip().endswith(":") else lines[0]
     return cause if cause.endswith((".", "!", "?")) else f"{cause}."

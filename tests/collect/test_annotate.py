@@ -178,7 +178,7 @@ def test_files_that_cannot_be_continued_are_refused_by_line(groups, tmp_path):
     path.write_text(sound.replace('"group": "sum"', '"group": ["sum"]'))
     with pytest.raises(
         DataError,
-        match=r"line 1, field 'group': expected text that can be seen, got \[\"sum\"\] \(list\)",
+        match=r"line 1, field 'group': expected text that can be seen, got \[\"sum\"\]",
     ):
         AnnotationForm(groups, path)
     path.write_text(sound)

@@ -102,7 +102,11 @@ def test_each_command_says_the_whole_of_a_run(started, capsys):
     execute("02_model@big")
     capsys.readouterr()
     assert run("02", "--name", "big", "-p", "n=8") == 0
-    assert capsys.readouterr().err == "02_model@big is defined anew, without its earlier rate\n"
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "02_model@big replaces an earlier run of this name, which also set rate\n"
+    )
+    assert "Report: " in said and "02_model@big.ipynb" in said
     why = key.why("02_model@big", "demo")
     assert why == "changed: n (was 7, is 8), rate (was 0.001, is 0.5)"
 

@@ -27,8 +27,8 @@ def test_faults_and_what_will_be_done_come_in_one_pass(tmp_path, capsys):
         "helpfulness: every rating is 2",
         "2 faults in 2 rows",
         "line 3, field 'annotator': ",
-        "line 4, field 'coherence': expected a number from 0 to 4, got 9 (int)",
-        "sets 2 rows aside",
+        "line 4, field 'coherence': expected a number from 0 to 4, got 9",
+        "leaves out 2 faulty rows",
     ):
         assert words in printed, words
 

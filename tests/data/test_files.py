@@ -120,7 +120,7 @@ def test_scores_compare_every_two_responses_that_differ(tmp_path):
     ("change", "field", "words"),
     [
         ({"winner": "left"}, "winner", "expected a, b or tie"),
-        ({"winner": 1}, "winner", "expected a, b or tie, got 1 (int)"),
+        ({"winner": 1}, "winner", "expected a, b or tie, got 1"),
         ({"winner": None}, "winner", "expected a, b or tie, got null"),
         ({"preference_strength": 1.5}, "preference_strength", "a whole number from -3 to 3"),
         ({"winner": "a", "preference_strength": 1}, "winner", "both say which response is better"),

@@ -104,7 +104,7 @@ def test_columns_of_numbers_are_attributes_and_others_are_named(tmp_path):
     columns = own.look(path)
     assert columns.attributes == ("tone", "Clarity")
     assert columns.ignored == {
-        "notes": 'no numbers, such as "ok" (str)',
+        "notes": 'no numbers, such as "ok"',
         "row_id": "it numbers or names rows",
     }
     (group, _) = load("ratings", "folder", path=path).groups
@@ -185,7 +185,7 @@ def test_a_file_without_ratings_says_what_its_columns_hold(tmp_path):
     path = write(tmp_path / "own.jsonl", [{"prompt": "p", "response": "r", "score": "3"}])
     with pytest.raises(DataError, match="add a column of numbers") as info:
         own.look(path)
-    assert 'score (no numbers, such as "3" (str))' in str(info.value)
+    assert 'score (no numbers, such as "3")' in str(info.value)
 
 
 def test_rows_that_cannot_be_read_are_named_before_what_is_missing_without_them(tmp_path):
@@ -234,7 +234,7 @@ def test_the_number_of_a_rater_is_no_rating(tmp_path):
 
 def test_a_word_for_nothing_has_to_be_an_empty_cell(tmp_path):
     path = table(tmp_path, "clarity", "1", "NaN", "4")
-    with pytest.raises(DataError, match=r'got "NaN" \(str\)\. Fix: .*leave the cell empty'):
+    with pytest.raises(DataError, match=r'got "NaN"\. Fix: .*leave the cell empty'):
         load("ratings", "folder", path=path)
 
 

@@ -47,7 +47,7 @@ BAD_ROWS = [
         ["bad JSON", "Extra data"],
     ),
     ("blank line", b"\n", None, ["Expecting value at column 1", "no blank lines"]),
-    ("a list", b"[1, 2]\n", None, ["expected an object, got [1, 2] (list)"]),
+    ("a list", b"[1, 2]\n", None, ["expected an object, got [1, 2]"]),
     ("too deep", b"[" * 100_000 + b"\n", None, ["bad JSON: maximum recursion depth"]),
     (
         "missing column",
@@ -77,66 +77,66 @@ BAD_ROWS = [
         "rating above",
         line(rated("q", helpfulness=5)),
         "helpfulness",
-        ["expected a whole number from 0 to 4, got 5 (int)", "map another scale to it"],
+        ["expected a whole number from 0 to 4, got 5", "map another scale to it"],
     ),
-    ("rating below", line(rated("q", verbosity=-1)), "verbosity", ["from 0 to 4, got -1 (int)"]),
+    ("rating below", line(rated("q", verbosity=-1)), "verbosity", ["from 0 to 4, got -1"]),
     ("huge rating", line(rated("q", verbosity=10**30)), "verbosity", ["from 0 to 4, got 1000"]),
     (
         "fraction",
         line(rated("q", complexity=2.5)),
         "complexity",
-        ["a whole number", "got 2.5 (float)"],
+        ["a whole number", "got 2.5"],
     ),
     (
         "whole float",
         line(rated("q", complexity=2.0)),
         "complexity",
-        ["a whole number", "got 2.0 (float)"],
+        ["a whole number", "got 2.0"],
     ),
     (
         "NaN",
         line(rated("q", correctness=float("nan"))),
         "correctness",
-        ["got NaN (float)", "leave out a row without a value"],
+        ["got NaN", "leave out a row without a value"],
     ),
     (
         "infinity",
         line(rated("q", correctness=float("inf"))),
         "correctness",
-        ["got Infinity (float)"],
+        ["got Infinity"],
     ),
     (
         "boolean",
         line(rated("q", coherence=True)),
         "coherence",
-        ["got true (bool)", "write a whole number from 0 to 4"],
+        ["got true", "write a whole number from 0 to 4"],
     ),
-    ("null rating", line(rated("q", coherence=None)), "coherence", ["got null (NoneType)"]),
+    ("null rating", line(rated("q", coherence=None)), "coherence", ["got null"]),
     (
         "number as text",
         line(rated("q", coherence="3")),
         "coherence",
-        ['got "3" (str)', "without quotes"],
+        ['got "3"', "without quotes"],
     ),
-    ("rating list", line(rated("q", coherence=[3, 3])), "coherence", ["got [3, 3] (list)"]),
+    ("rating list", line(rated("q", coherence=[3, 3])), "coherence", ["got [3, 3]"]),
     (
         "empty text",
         line(rated("q", "")),
         "response",
-        ['expected text that can be seen, got "" (str)', "leave it out"],
+        ['expected text that can be seen, got ""', "leave it out"],
     ),
     ("only spaces", line(rated(" \n\t")), "prompt", ["expected text that can be seen"]),
     (
         "text is a number",
         line(rated("q", 7)),
         "response",
-        ["expected text that can be seen, got 7 (int)"],
+        ["expected text that can be seen, got 7"],
     ),
     (
         "text is null",
         line(rated("q", None)),
         "response",
-        ["text that can be seen, got null (NoneType)"],
+        ["text that can be seen, got null"],
     ),
     (
         "broken UTF-8",
@@ -296,7 +296,7 @@ def test_values_that_cannot_be_shown_or_compared_are_faults_too(tmp_path):
     )
     huge = {**MESSAGE, "labels": {"quality": {"value": 10**400}}}
     assert caught(write(tmp_path / "c.jsonl", [huge]), "oasst1").field == "labels.quality"
-    assert "a value (dict)" in rows.shown({("a", "b"): 1})
+    assert "a value" in rows.shown({("a", "b"): 1})
 
 
 def test_a_parquet_file_whose_dates_python_has_not(tmp_path):
@@ -370,7 +370,7 @@ def test_all_faults_of_a_file_are_reported_at_once(tmp_path):
     assert (error.line, error.field) == (5, "complexity"), "the first"
     first, *listed, last = str(error).splitlines()
     assert first == f"{path}: 3 faults in 2 rows" and "strict=False" in last
-    assert "expected a whole number from 0 to 4, got 5 (int). Fix: " in listed[0]
+    assert "expected a whole number from 0 to 4, got 5. Fix: " in listed[0]
     places = [
         "line 5, field 'complexity'",
         "line 5, field 'verbosity'",
@@ -397,7 +397,7 @@ def test_a_fault_that_many_rows_have_stands_once(tmp_path):
     first, several, single, _ = str(error).splitlines()
     assert first.endswith("2,001 faults in 2,001 rows")
     assert several.startswith("  lines 1, 2, 3, 4, 5 and 1,995 more, field 'helpfulness': expected")
-    assert "got 7 (int) and others. Fix: write a whole number from 0 to 4" in several
+    assert "got 7 and others. Fix: write a whole number from 0 to 4" in several
     assert single.startswith("  line 2001, field 'verbosity'")
 
 
@@ -646,7 +646,7 @@ OTHERS = [
         "a whole number",
     ),
     ("helpsteer2-disagreements", {**LISTS, "helpfulness": []}, "helpfulness", "at least 1 item"),
-    ("helpsteer2-disagreements", {**LISTS, "helpfulness": 3}, "helpfulness", "got 3 (int)"),
+    ("helpsteer2-disagreements", {**LISTS, "helpfulness": 3}, "helpfulness", "got 3"),
     (
         "helpsteer2-preference",
         {**PREFERENCE, "preference_strength": 4},
@@ -783,7 +783,7 @@ def test_own_ratings_that_contradict_each_other(tmp_path):
     assert (error.line, error.field) == (
         2,
         "annotator",
-    ) and "somebody without a name rated this response before (line 1)" in str(error)
+    ) and "this response was rated before" in str(error)
     rows = [rated(group="1"), rated("other", group="1")]
     error = caught(write(tmp_path / "rows.jsonl", [*rows]), "ratings")
     assert (error.line, error.field) == (2, "prompt") and "group '1'" in str(error)
@@ -796,7 +796,7 @@ HEADER = "prompt,response," + ",".join(ATTRIBUTES)
     ("content", "at", "field", "words"),
     [
         (f"{HEADER}\np,r,1,1,1,1,1\nq,r,1,1\n", 3, None, "4 cells, the header has 7"),
-        (f'{HEADER}\n"two\nlines",r,1,1,1,1,1\nq,r,x,1,1,1,1\n', 4, "helpfulness", 'got "x" (str)'),
+        (f'{HEADER}\n"two\nlines",r,1,1,1,1,1\nq,r,x,1,1,1,1\n', 4, "helpfulness", 'got "x"'),
         (f"{HEADER}\nq,r,nan,1,1,1,1\n", 2, "helpfulness", "leave the cell empty"),
         (
             f"{HEADER}\n,r,1,1,1,1,1\n",

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -20,6 +21,7 @@ from hs2lib.models import backbones
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel, load_reward_model
 from hs2lib.paper import HEAD_WEIGHTS
+from hs2lib.paths import sha256
 from hs2lib.score import score, scoring
 from hs2lib.score.__main__ import main
 
@@ -238,6 +240,12 @@ def policy_folder(tmp_path, folder):
     return str(load_policy("tiny").save(tmp_path / "policy"))
 
 
+def run_folder(tmp_path, folder):
+    """The folder of a run of notebook 05, which holds its model."""
+    (tmp_path / "05@mine" / "model").mkdir(parents=True)
+    return "../05@mine"
+
+
 def broken_folder(tmp_path, folder):
     broken = classifier(tmp_path / "broken")
     weights = broken / "model.safetensors"
@@ -318,6 +326,18 @@ BAD = {
         [],
         "the model ./no-such-folder cannot be loaded: there is no such folder.",
     ),
+    "a name that is no folder": (
+        GOOD,
+        lambda tmp_path, folder: "my-publishd",
+        [],
+        "the model my-publishd cannot be loaded: there is no such folder.",
+    ),
+    "a run in place of its model": (
+        GOOD,
+        run_folder,
+        [],
+        "it holds a run, whose model is ../05@mine/model.",
+    ),
     "a column that is there": (
         [{**GOOD[0], "score": 1}],
         None,
@@ -339,6 +359,22 @@ BAD = {
         "every row is longer than 100 tokens",
     ),
 }
+
+
+def test_rows_that_the_model_was_trained_on_are_no_measurement(tmp_path, folder, capsys):
+    """Notebook 05 leaves the file's digest beside a model; other files, and an edited one, are fine."""
+    model = tmp_path / "model"
+    shutil.copytree(folder, model)
+    pair = {"prompt": "Why?", "chosen": "So it is.", "rejected": "No."}
+    file = written(tmp_path / "pairs.jsonl", pair)
+    noted = f"your own preferences, pairs.jsonl (sha256 {sha256(file)[:12]})\n"
+    (model / "trained-on.txt").write_text(noted)
+    words = ["--model", str(model), "--out", str(tmp_path / "out.jsonl")]
+    assert main([str(file), *words]) == 0
+    assert "No measurement: the model was trained on rows of this file." in capsys.readouterr().out
+    written(file, pair, pair)
+    assert main([str(file), *words]) == 0
+    assert "No measurement" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", BAD)
