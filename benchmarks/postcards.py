@@ -726,10 +726,10 @@ def processors(worlds: Sequence[World], published: pd.DataFrame) -> pd.DataFrame
 # The dots of the figure: the policy's name in the table, and where its label is, in points.
 DOTS = {
     "sft": ("SFT", (7, -4)),
-    "dpo": ("DPO", (6, -12)),
-    "iterative dpo": ("iterative DPO", (-22, -24)),
+    "dpo": ("DPO", (8, -3)),
+    "iterative dpo": ("iterative DPO", (-62, -38)),
     "ppo": ("PPO", (6, -11)),
-    "steerlm": ("SteerLM", (7, -4)),
+    "steerlm": ("SteerLM", (8, -7)),
     "steerlm 2": ("SteerLM 2.0", (-4, -26)),
 }
 
