@@ -727,8 +727,8 @@ def processors(worlds: Sequence[World], published: pd.DataFrame) -> pd.DataFrame
 DOTS = {
     "sft": ("SFT", (7, -4)),
     "dpo": ("DPO", (8, -3)),
-    "iterative dpo": ("iterative DPO", (-62, -38)),
-    "ppo": ("PPO", (6, -11)),
+    "iterative dpo": ("iterative DPO", (-22, -40)),
+    "ppo": ("PPO", (6, 5)),
     "steerlm": ("SteerLM", (8, -7)),
     "steerlm 2": ("SteerLM 2.0", (-4, -26)),
 }
@@ -749,6 +749,11 @@ def draw(folder: Path) -> None:
         line = means[means.index.str.startswith(f"sft x exp({source}")]
         line = pd.concat([means.loc[["sft"]], line]).sort_values("kl")
         ax.plot(line.kl, line.true, style, color="grey", label=label)
+    for n in (4, 8, 64):
+        at = means.loc[f"best of {n}"]
+        ax.plot(at.kl, at.true, "x", color="black")
+        options = {"textcoords": "offset points", "fontsize": 8}
+        ax.annotate(f"best of {n}", (at.kl, at.true), xytext=(5, -11), **options)
     for name, (label, place) in DOTS.items():
         at = means.loc[name]
         (dot,) = ax.plot(at.kl, at.true, "o", markersize=8)
