@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from hs2lib import rehearsal
 from hs2lib.commands import named, refusals
 from hs2lib.paths import reports, runs
 from hs2lib.runs import cells, graph, key, lock
@@ -251,7 +252,7 @@ def run(args: argparse.Namespace, extra: list[str]) -> int:
     for name in names:
         print(named.classifier_in_words(name, args.tier), end="", file=sys.stderr)
         file = reports() / args.tier / name / f"{name}.ipynb"
-        if args.name and not status and file.exists():
+        if args.name and not status and file.exists() and not rehearsal.on():
             print(f"Report: {os.path.relpath(file)}", file=sys.stderr)
     if not args.run and not args.name and not status:
         from hs2lib.commands import summary
