@@ -481,7 +481,7 @@ def results() -> str:
     place = root() / "reports" / "published"
     folders = [folder for tier in graph.TIERS for folder in sorted((place / tier).glob("[0-9]*"))]
     kept = [folder for folder in folders if paths.notebook(folder.name).is_file()]
-    kept = [folder for folder in kept if not publish.tables_only(folder.parent.name, folder.name)]
+    kept = [folder for folder in kept if folder.parent.name != "demo" or "@" not in folder.name]
     runs = filter(None, [completed(folder.parent.name, folder.name, folder) for folder in kept])
     ran = []
     for run in sorted(runs, key=lambda run: paths.notebook(run.notebook)):  # of one, by tier
