@@ -382,7 +382,7 @@ def build() -> Path:
             put(name, compare.page(name, tier, frame))
     whole = {"published": published, "own": own, "compared": compared, "story": story(every)}
     whole["ask"] = ASK if (folder / ASK).exists() else ""
-    put("index.html", page("index.html", "index", "HelpSteer2, reproduced", **whole))
+    put("index.html", page("index.html", "index", "HelpSteer2 as notebooks", **whole))
     put(
         "benchmarks.html",
         page("benchmarks.html", "benchmarks", "Benchmarks", benchmarks=benchmarks(reports())),
