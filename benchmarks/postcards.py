@@ -766,7 +766,12 @@ def draw(folder: Path) -> None:
     )
     ax.legend(frameon=False, loc="lower right")
     ax.text(
-        0.01, 0.98, "generated data, not the paper's", transform=ax.transAxes, va="top", color="grey"
+        0.01,
+        0.98,
+        "generated data, not the paper's",
+        transform=ax.transAxes,
+        va="top",
+        color="grey",
     )
     fig.savefig(folder / "frontier.png", dpi=150)
     plt.close(fig)

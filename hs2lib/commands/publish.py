@@ -39,8 +39,8 @@ SOURCES = ("hs2lib/", "notebooks/", "params/")
 def tables_only(tier: str, run: str) -> bool:
     """Whether a run is published without its executed notebook.
 
-    This holds for the named runs of tier demo, which `make matrix` makes again, and for every run on
-    real rows: its notebook shows texts of others. .gitignore says the same.
+    This holds for the named runs of tier demo, which `make matrix` makes again, and for every run
+    on real rows: its notebook shows texts of others. .gitignore says the same.
     """
     return tier != "demo" or "@" in run
 
