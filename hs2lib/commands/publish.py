@@ -3,8 +3,8 @@
     hs2 publish --tier demo 05 06@seed-1
     hs2 publish all
 
-Published are the manifest, the CSV tables and the executed notebook, which shows the figures. The
-figures' own files and the tables for LaTeX stay with the run that wrote them.
+Published are the manifest, the CSV tables and, of generated data, the executed notebook, which
+shows the figures. Figures' own files and tables for LaTeX stay with the run that wrote them.
 
 A published report belongs to the commit that its manifest names, for good, and changes only here.
 So it must be what that commit gives, and must have read what is published. Its commit is HEAD or
