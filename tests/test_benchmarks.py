@@ -15,15 +15,19 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import AutoModel
+from transformers import AutoConfig, AutoModel
 
 from hs2lib.engine.trees import pack
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.backbones import tiny_model
+from hs2lib.models.reward_model import RewardModel
 from hs2lib.paths import root
+from hs2lib.train.objectives import REGRESSION
+from hs2lib.train.trainer import Outputs
 from hs2lib.world import pairs as generated
 
 pytestmark = pytest.mark.slow
@@ -308,3 +312,43 @@ def test_a_part_again_keeps_the_others_of_the_same_code(monkeypatch, tmp_path):
     file.write_text(json.dumps(result | {"code": "another"}))
     assert gpu_check.main([*small, "--parts", "a"]) == 0
     assert list(json.loads(file.read_text())["parts"]) == ["a"]
+
+
+# The memory of a step, counted without data
+
+
+@pytest.mark.parametrize("lora", [0, 4])
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("autocast", ["float32", "bfloat16"])
+def test_the_count_on_tensors_without_data_is_what_a_real_step_allocates(
+    autocast, checkpointing, lora
+):
+    memory = script("memory")
+    config = AutoConfig.for_model(
+        "llama",
+        vocab_size=512,
+        hidden_size=128,
+        intermediate_size=384,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+    )
+    batch = memory.batch_of(1024)
+    options = {"checkpointing": checkpointing, "lora": lora, "autocast": autocast}
+    found = memory.counted(config, batch, **options)
+
+    model = RewardModel(AutoModel.from_config(config), None).train()
+    if lora:
+        model.lora(rank=lora, alpha=2 * lora)
+    if checkpointing:
+        model.backbone.gradient_checkpointing_enable({"use_reentrant": False})
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.grad = torch.zeros_like(parameter)
+    outputs = Outputs(model, REGRESSION, autocast)
+    with torch.profiler.profile(profile_memory=True) as profile:
+        outputs(batch).square().sum().backward()
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    events.sort(key=lambda event: event.start_ns())
+    allocated = np.cumsum([event.nbytes() for event in events]).max()
+    assert found["peak"] - found["held"] == pytest.approx(allocated, rel=0.02)

@@ -57,6 +57,8 @@ class Batch:
             `masked`, otherwise causally.
         cross_calls: (query start, query stop, key start, key stop). Every query attends to every
             key.
+
+    depth: the length of the longest sequence.
     """
 
     tokens: Tensor
@@ -69,6 +71,7 @@ class Batch:
     owner: Tensor
     self_calls: tuple[tuple[int, int, bool], ...]
     cross_calls: tuple[tuple[int, int, int, int], ...]
+    depth: int
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch with its tensors on `device`."""
@@ -78,11 +81,6 @@ class Batch:
             if isinstance(value, Tensor):
                 moved[field.name] = value.to(device)
         return replace(self, **moved)
-
-    @property
-    def depth(self) -> int:
-        """The length of the longest sequence."""
-        return int(self.positions.max()) + 1
 
     def paths(self) -> Iterator[list[int]]:
         """The indices of each row's tokens, its first token first."""
@@ -239,6 +237,7 @@ def _pack(groups: list[_Group]) -> Batch:
         owner=_tensor(owner),
         self_calls=self_calls,
         cross_calls=cross_calls,
+        depth=max(len(sequence) for sequence in sequences),
     )
 
 
