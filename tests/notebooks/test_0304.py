@@ -4,14 +4,11 @@ import ast
 import json
 import os
 import re
-import tempfile
 from collections import Counter
-from contextlib import suppress
 from functools import cache
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import patch
 
 import nbformat
 import numpy as np
@@ -20,7 +17,7 @@ import pytest
 import torch
 from sklearn.metrics import cohen_kappa_score
 
-from hs2lib.collect import annotate, completion, complexity
+from hs2lib.collect import completion, complexity
 from hs2lib.data.load import load
 from hs2lib.group import Group, Response, Turn
 from hs2lib.models.policy import load_policy
@@ -184,13 +181,3 @@ def test_branches_of_open_assistants_trees():
         assert chosen.text != rejected.text
         assert pair.prompt[0].text.startswith("Below is a conversation")
         assert len({response.id for response in pair.responses}) == 2
-
-
-def test_a_form_that_is_killed_between_note_and_rating_loses_no_rating(capsys):
-    texts = ("4", "Four.")
-    responses = tuple(Response(f"sum/{i}", text) for i, text in enumerate(texts))
-    answered = [Group("sum", (Turn("user", "2 + 2?"),), responses)]
-    known = {"annotate": annotate, "Path": Path, "tempfile": tempfile, "patch": patch}
-    made = run_cell(COLLECTION, "killed", answered=answered, suppress=suppress, **known)
-    assert made["on_disk"] == {"ratings": 1, "notes": 2}
-    assert made["position"] == 1  # the second answer is asked for again

@@ -281,7 +281,7 @@ def test_steerlm2():
     policy, prior = load_policy("postcards"), load_policy("postcards-none")
     target = steerlm2.TARGET
     sampled = rollouts(
-        policy, prompts_of(8), n=5, max_new_tokens=100, label=target, seed=0, progress=False
+        policy, prompts_of(6), n=5, max_new_tokens=100, label=target, seed=0, progress=False
     )
     assert all(response.finished for group in sampled for response in group.responses)
     recipe = recipes.SteerLM2(edges="rounding")
