@@ -144,6 +144,11 @@ def test_results_that_are_published_leave_every_file_as_it_is(checkout, capsys):
     assert publish.main(["05"]) == 0 and "Thursday" in published()["manifest.json"][0], (
         "its tables are the same, and readers read other weights"
     )
+    ran(MODEL, number="2", results="of another model", finished="on Friday")
+    words = {"cells": [{"cell_type": "markdown", "source": "Mended."}]}
+    (paths.reports() / "demo" / MODEL / f"{MODEL}.ipynb").write_text(json.dumps(words))
+    assert publish.main(["05"]) == 0 and "Friday" in published()["manifest.json"][0]
+    assert "Mended" in published()[f"{MODEL}.ipynb"][0]
 
 
 def test_the_results_of_a_notebook_that_only_draws_are_told_from_its_manifest(checkout):
