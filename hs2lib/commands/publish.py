@@ -86,10 +86,10 @@ def other_words(tier: str, run: str) -> bool:
     """Whether the executed notebook of a run is another than the published one."""
     if tables_only(tier, run):
         return False
-    ours, published = paths.reports() / tier / run, paths.published_reports() / tier / run
-    name = f"{run}.ipynb"
-    is_there = (published / name).is_file()
-    return not is_there or not filecmp.cmp(ours / name, published / name, shallow=False)
+    of_run = Path(tier) / run / f"{run}.ipynb"
+    ours = paths.reports() / of_run
+    published = paths.published_reports() / of_run
+    return not published.is_file() or not filecmp.cmp(ours, published, shallow=False)
 
 
 # Why runs must not be published. Each sentence says what to do.
