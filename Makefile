@@ -120,7 +120,7 @@ PYTEST := $(BIN)/python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reo
 check: lint ## lint, then the fast tests without a run of the notebooks: for while you work
 	@$(PYTEST) --durations=0 --durations-min=5 -m "not slow and not smoke and not long"
 
-test: lint ## lint, then the tests: before a commit (five to ten minutes on two cores)
+test: lint ## lint, then the tests: before a commit (four minutes on two recent cores)
 	@$(PYTEST) -m "not slow"
 
 # What other programs are compared with, apart from the environment: they ask for older versions of packages in it.
