@@ -39,7 +39,7 @@ $(READY): pyproject.toml constraints.txt models.txt requirements.lock Makefile
 	else \
 	    "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "Python 3.11 is needed: make PYTHON=/path/to/python3.11")'; \
 	    "$(PYTHON)" -m venv .venv; \
-	    $(BIN)/python -m pip install --quiet --disable-pip-version-check "$(UV)" && uv="$(BIN)/uv" || true; \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check "$(UV)" 2>/dev/null && uv="$(BIN)/uv" || true; \
 	fi; \
 	index="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$(of_pip index-url)}}"; [ -z "$$index" ] || export UV_DEFAULT_INDEX="$$index"; \
 	extra="$${UV_INDEX:-$${PIP_EXTRA_INDEX_URL:-$$(of_pip extra-index-url)}}"; [ -z "$$extra" ] || export UV_INDEX="$$extra"; \
