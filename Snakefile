@@ -28,6 +28,7 @@ for rule_name, asked in workflow.resource_settings.overwrite_resources.items():
         graph.matching([run_name])  # raises where there is no such notebook
         ASKED_RESOURCES[rule_name] = dict(asked)
 
+
 def stages_of(name: str) -> list[str]:
     """The stages of a run that are jobs of their own, in their order."""
     return [stage for stage in cells.stages_of(name) if f"{stage}_{name}" in ASKED_RESOURCES]

@@ -111,6 +111,9 @@ def batch_of(tokens: int) -> Batch:
 class Alive(TorchDispatchMode):
     """Counts the bytes of all tensors that are made inside, and remembers the most alive at once.
 
+    PyTorch's own MemTracker gives the same numbers where all weights are trained, and does not take
+    a model with frozen ones.
+
     Args:
         held: bytes that were there before.
         known: tensors that are among these.
