@@ -144,6 +144,38 @@ def test_sft(tmp_path):
     check_trl(made, "07_sft", tmp_path)
 
 
+def test_the_solution_of_notebook_07_trains_on_the_last_half_of_each_answer():
+    """The solution's lines, put where it says, give the loss of the answers' second halves."""
+    (text,) = [
+        cell.source
+        for cell in nbformat.read(NOTEBOOKS / "07_sft.ipynb", 4).cells
+        if "**Write it.**" in cell.source
+    ]
+    lines = text.partition("```python\n")[2].partition("```")[0].splitlines()
+    source = cell("07_sft", "whole")
+    (after,) = [line for line in source.splitlines() if "logits = model(ids)" in line]
+    changed = source.replace(after, "\n".join([after, *(f"        {line}" for line in lines)]))
+    talks = [group for group in sets.groups(8, 0, split="train") if len(group.prompt) == 1][:3]
+    talks = [replace(group, responses=group.responses[:1]) for group in talks]
+    conversations = SimpleNamespace(training=talks)
+    whole = run_cell("07_sft", conversations=conversations)
+    namespace = dict(whole)
+    exec(changed.partition("\nmodel = saved")[0], namespace)
+    model = whole["model"]
+    total, n_tokens = 0.0, 0
+    for talk in talks:
+        x = whole["tokenizer"](whole["text_of"](talk), add_special_tokens=False).input_ids
+        answer = talk.responses[0].text + whole["tokenizer"].eos_token
+        y = whole["tokenizer"](answer, add_special_tokens=False).input_ids
+        log_probs = model(torch.tensor([x + y])).logits[0].log_softmax(-1)
+        for place in range(len(x) + len(y) // 2, len(x) + len(y)):
+            total -= log_probs[place - 1, (x + y)[place]]
+            n_tokens += 1
+    assert namespace["loss_of"](model, talks).item() == pytest.approx(
+        total.item() / n_tokens, rel=1e-4
+    )
+
+
 def test_regression():
     groups = list(sets.groups(20, 0, split="train"))
     # one label is missing: its square must be left out
