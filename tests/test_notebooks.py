@@ -72,6 +72,13 @@ def test_own_ratings_as_the_page_says_with_an_attribute_that_nobody_rated(folder
         (folders / "reports/smoke/05_reward_model_training/manifest.json").read_text()
     )
     assert not manifest["generated"] and math.isfinite(manifest["numbers"]["validation loss"])
+    # the second answer is always the longer one, and only it is verbose
+    measured = pd.read_csv(folders / "reports/smoke/05_reward_model_training/agreement.csv")
+    measured = measured.set_index(["of", "attribute", "metric"])
+    by_length = measured.loc["length with people", "verbosity", "pairwise accuracy"]
+    assert by_length.value == by_length.high == 1 and 0 < by_length.low < 1
+    assert measured.loc["length with people", "helpfulness", "pairwise accuracy"].isna().all()
+    assert measured.loc["model minus length", "verbosity", "Pearson"].notna().all()
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
