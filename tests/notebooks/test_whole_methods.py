@@ -317,7 +317,11 @@ def test_steerlm2():
     )
     assert all(response.finished for group in sampled for response in group.responses)
     recipe = recipes.SteerLM2(edges="rounding")
-    made = {"ends": np.array([0, 0.125, 0.375, 0.625, 0.875, 1]), "betainc": betainc}
+    made = {
+        "recipe": recipe,
+        "ends": np.array([0, 0.125, 0.375, 0.625, 0.875, 1]),
+        "betainc": betainc,
+    }
     made |= {"levels": torch.tensor([4, 4, 4, 2, 2]), "target": target, "sampled": sampled}
     made = run_cell("12_steerlm2", prior=prior, reward_model=judge(), **made)
     weighed = steerlm2.weigh(sampled, policy, prior, judge(), target, recipe)
