@@ -142,6 +142,7 @@ def test_without_a_run_no_claim_is_settled(reports):
     cells = run_cells(*JOINED)["claims"]
     assert len(cells) == 90
     untested = (cells.table == "").map({True: "nothing tests it", False: verdict.NOT_RUN})
+    untested[(cells.table == "") & (cells.needs == "arithmetic")] = "not needed: arithmetic"
     assert (cells["a run says"] == untested).all()
 
 
