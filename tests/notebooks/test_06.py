@@ -78,6 +78,23 @@ def searched():
     return run("search", outputs=list(paper.ATTRIBUTES), negative=["verbosity"], rng=rng)
 
 
+def test_pairs_of_equal_length_have_a_column_of_their_own():
+    """They were counted as pairs whose better answer is shorter."""
+    values = {"seed": 0, "scores": np.array([[1.0, 0], [0, 1], [1, 0]])}
+    values |= {"characters": np.array([[9, 5], [5, 9], [7, 7]])}
+    values["scored"] = SimpleNamespace(benchmark=SimpleNamespace(pairs=["x"] * 3))
+    values["rewardbench"] = SimpleNamespace(
+        subset_of=lambda pair: "x", prompt_numbers=lambda benchmark: np.arange(3)
+    )
+    by_length = run("rows", **values)["by_length"]
+    assert by_length.pairs.to_dict() == {
+        ("x", "better is longer"): 1,
+        ("x", "better is shorter"): 1,
+        ("x", "same length"): 1,
+    }
+    assert by_length["share right"].to_list() == [1, 0, 1]
+
+
 def test_the_search_of_the_cell_is_the_librarys():
     made, of_pairs = searched(), margins(80)
     best, share = made["best_of"](of_pairs)

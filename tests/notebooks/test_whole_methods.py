@@ -22,13 +22,15 @@ from transformers import PrinterCallback
 from hs2lib.align import dpo, ppo, sft, steerlm, steerlm2
 from hs2lib.data.examples import a_few
 from hs2lib.engine.attention import end_states, response_log_probs
+from hs2lib.engine.chat import parse_label
 from hs2lib.engine.trees import pack
+from hs2lib.evaluate import frontier
 from hs2lib.group import ATTRIBUTES
 from hs2lib.models.policy import load_policy
 from hs2lib.models.reward_model import RewardModel
 from hs2lib.models.rollout import rollouts
 from hs2lib.paper import head_weights
-from hs2lib.train import objectives, recipes
+from hs2lib.train import losses, objectives, recipes
 from hs2lib.train.items import rated
 from hs2lib.train.trainer import targets_of
 from hs2lib.world import grade, sets
@@ -335,3 +337,39 @@ def test_steerlm2():
     ]
     items = steerlm2.items(weighed)
     check(made, torch.stack(of_groups).mean().float(), items, objectives.steerlm2())
+
+
+def test_steerlm2_under_a_target_of_some_attributes_and_other_edges():
+    """The loop broke on the first, and took rounding whatever the recipe said."""
+    policy, prior = load_policy("postcards"), load_policy("postcards-none")
+    target = "helpfulness:4,complexity:2"
+    sampled = rollouts(
+        policy, prompts_of(3), n=4, max_new_tokens=100, label=target, seed=0, progress=False
+    )
+    recipe = recipes.SteerLM2(edges="fifths", concentration=9)
+    levels = torch.tensor(parse_label(target, ATTRIBUTES)).long()
+    made = {"recipe": recipe, "np": np, "losses": losses}
+    exec(cell("12_steerlm2", "beta").partition("predicted =")[0], made)
+    made = {"recipe": recipe, "ends": made["ends"], "betainc": betainc}
+    made |= {"levels": levels, "target": target, "sampled": sampled}
+    made = run_cell("12_steerlm2", prior=prior, reward_model=judge(), **made)
+    weighed = steerlm2.weigh(made["few"], policy, prior, judge(), target, recipe)
+    for (log_w, _), theirs in zip(made["weights"], weighed, strict=True):
+        np.testing.assert_allclose(log_w.exp(), np.exp(theirs.log_weights), atol=1e-3)
+
+
+@pytest.mark.parametrize("kl_weight", [0.0, 0.003, 0.1])
+def test_the_line_of_notebook_10_has_the_price_that_ppo_was_given(kl_weight):
+    """The star of its figure lies there; it vanished at a price that was not among nine."""
+    listed = pd.DataFrame({"prompt": [0, 0, 1, 1], "true": [1.0, 2, 1, 2]})
+    listed = listed.assign(judge=listed.true, sft=np.log(0.5), PPO=np.log(0.5))
+    of_prompts = SimpleNamespace(generated=True, groups=[])
+    known = {"np": np, "pd": pd, "tier": "smoke", "setup": None, "kl_weight": kl_weight}
+    known |= {"held_out_prompts": lambda *_: of_prompts, "sft": None, "policy": None}
+    known |= {"reward_model": None, "reward": SimpleNamespace(folded={"sd": 1.0})}
+    stub = {name: getattr(frontier, name) for name in ("normalised", "reached", "best_of", "mass")}
+    known["frontier"] = SimpleNamespace(enumerated=lambda *_: listed, **stub)
+    exec(cell("10_ppo", "enumerate"), known)
+    line = known["line"]
+    assert (line.beta == kl_weight).sum() == (kl_weight > 0)
+    assert line.kl.is_monotonic_increasing
